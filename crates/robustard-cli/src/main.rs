@@ -1,0 +1,2 @@
+//! The `robustard` command.
+fn main() {}

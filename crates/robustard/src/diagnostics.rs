@@ -1,0 +1,113 @@
+//! What the fit says about each training row, in closed form and without refits.
+//!
+//! All formulas hold γ and λ fixed at their learnt values. With the leverage hᵢ = qᵢ/λ̃ᵢ, λ̃ = λ/ω:
+//!
+//! | quantity | formula |
+//! |---|---|
+//! | leave-one-out residual | rᵢ/(1 − hᵢ) |
+//! | leave-one-out latent variance | qᵢ/(1 − hᵢ) |
+//! | Cook's distance | rᵢ² hᵢ / (λ̃ᵢ (1 − hᵢ)² Σh): the shift of all weights, measured by Σ_θ⁻¹, per effective weight |
+//! | DFFITS | rᵢ √hᵢ / (√λ̃ᵢ (1 − hᵢ)): the shift of the row's own fit in its standard deviations |
+//! | z | leave-one-out residual / √(s² + leave-one-out latent variance), s² the noise of inliers |
+
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::model::FittedModel;
+
+/// Least 1 − h: an interpolated row's is rounding error.
+const LEAST_FREEDOM: f64 = 1e-12;
+/// Rows that a clean table of normal noise would flag, on average, whatever its size.
+const EXPECTED_FALSE_FLAGS: f64 = 0.5;
+/// No row within three standard deviations is flagged.
+const LEAST_THRESHOLD: f64 = 3.0;
+/// A row that is more likely an outlier than not is flagged.
+const PROBABILITY_THRESHOLD: f64 = 0.5;
+
+/// Diagnostics of all training rows, in their order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Diagnostics {
+    /// y − xᵀμ.
+    pub residual: Vec<f64>,
+    /// How strongly the row pulls its own fit; between 0 and 1.
+    pub leverage: Vec<f64>,
+    /// Residual had the row been left out.
+    pub loo_residual: Vec<f64>,
+    /// Variance of the regression function at the row, had it been left out.
+    pub loo_latent_variance: Vec<f64>,
+    /// Log density of the row's target under the noise model, had the row been left out.
+    pub loo_log_density: Vec<f64>,
+    /// Cook's distance.
+    pub cooks_distance: Vec<f64>,
+    /// DFFITS.
+    pub dffits: Vec<f64>,
+    /// Leave-one-out residual in standard deviations of an inlier.
+    pub z: Vec<f64>,
+    /// Probability of being an outlier, if the noise model has one.
+    pub outlier_probability: Option<Vec<f64>>,
+    /// Relevance 1/λ of the row.
+    pub relevance: Vec<f64>,
+    /// Rows to look at: outlier probability above ½ if there is one, else |z| above `threshold`.
+    pub flagged: Vec<bool>,
+    /// The threshold for |z|: at least 3, and so large that a clean table of this size would show half a row on average.
+    pub threshold: f64,
+}
+
+impl Diagnostics {
+    /// Indices of all rows, most suspicious first.
+    pub fn ranking(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.z.len()).collect();
+        let suspicion = |i: usize| (self.outlier_probability.as_ref().map_or(0.0, |p| p[i]), self.z[i].abs());
+        order.sort_by(|&a, &b| {
+            let (a, b) = (suspicion(a), suspicion(b));
+            b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
+        });
+        order
+    }
+}
+
+/// The |z| above which a row of a table with `rows` rows is flagged.
+pub fn z_threshold(rows: usize) -> f64 {
+    let tail = EXPECTED_FALSE_FLAGS / 2.0 / rows.max(1) as f64;
+    Normal::standard().inverse_cdf(1.0 - tail).max(LEAST_THRESHOLD)
+}
+
+impl FittedModel {
+    /// Diagnoses every training row.
+    pub fn diagnose(&self) -> Diagnostics {
+        let rows = &self.rows;
+        let n = rows.target.len();
+        let variance: Vec<f64> = rows.noise_variance.iter().zip(&rows.weight).map(|(v, w)| v / w).collect();
+        let residual: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| y - f).collect();
+        let leverage: Vec<f64> = rows.latent_variance.iter().zip(&variance).map(|(q, v)| (q / v).min(1.0)).collect();
+        let freedom = |i: usize| (1.0 - leverage[i]).max(LEAST_FREEDOM);
+        let effective_weights: f64 = leverage.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let per_row = |value: &dyn Fn(usize) -> f64| -> Vec<f64> { (0..n).map(value).collect() };
+
+        let loo_residual = per_row(&|i| residual[i] / freedom(i));
+        let loo_latent_variance = per_row(&|i| rows.latent_variance[i] / freedom(i));
+        let inlier = self.inlier_variance();
+        let z = per_row(&|i| loo_residual[i] / (inlier + loo_latent_variance[i]).sqrt());
+        let outlier_probability: Option<Vec<f64>> =
+            (0..n).map(|i| self.noise.outlier_probability(residual[i].powi(2) + rows.latent_variance[i])).collect();
+        let threshold = z_threshold(n);
+        let flagged = match &outlier_probability {
+            Some(probability) => probability.iter().map(|p| *p > PROBABILITY_THRESHOLD).collect(),
+            None => z.iter().map(|z| z.abs() > threshold).collect(),
+        };
+        Diagnostics {
+            loo_log_density: per_row(&|i| self.noise.log_density(loo_residual[i], loo_latent_variance[i], inlier)),
+            cooks_distance: per_row(&|i| loo_residual[i].powi(2) * leverage[i] / (variance[i] * effective_weights)),
+            dffits: per_row(&|i| loo_residual[i] * (leverage[i] / variance[i]).sqrt()),
+            relevance: rows.noise_variance.iter().map(|v| 1.0 / v).collect(),
+            residual,
+            loo_residual,
+            loo_latent_variance,
+            z,
+            outlier_probability,
+            flagged,
+            threshold,
+            leverage,
+        }
+    }
+}

@@ -1,0 +1,58 @@
+use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
+
+/// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Standardizer {
+    /// Mean of each column.
+    pub mean: Vec<f64>,
+    /// Standard deviation of each column (divided by n); 1 where the column is constant.
+    pub scale: Vec<f64>,
+}
+
+impl Standardizer {
+    /// Learns the means and standard deviations of the columns of an n × d matrix. Values up to the largest `f64` are fine.
+    pub fn fit(inputs: MatRef<'_, f64>) -> Self {
+        let n = inputs.nrows().max(1) as f64;
+        let (mut mean, mut scale) = (Vec::new(), Vec::new());
+        for column in inputs.col_iter() {
+            // In units of the largest value, so that neither sum nor square overflows.
+            let unit = column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+            let unit = if unit > 0.0 { unit } else { 1.0 };
+            let centre = column.iter().map(|v| v / unit).sum::<f64>() / n;
+            let variance = column.iter().map(|v| (v / unit - centre).powi(2)).sum::<f64>() / n;
+            let deviation = variance.sqrt();
+            mean.push(centre * unit);
+            // Rounding leaves a constant column a deviation of about 1e-16 of its value.
+            scale.push(if deviation > 1e-14 { deviation * unit } else { 1.0 });
+        }
+        Self { mean, scale }
+    }
+
+    /// The standardized columns.
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+        Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| (inputs[(i, j)] - self.mean[j]) / self.scale[j])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_any_scale_become_standard() {
+        let x = Mat::from_fn(50, 4, |i, j| match j {
+            0 => i as f64,
+            1 => 1e150 * (i as f64 - 3.0),
+            2 => 1e-200 * (i as f64).sin(),
+            _ => 7.1,
+        });
+        let z = Standardizer::fit(x.as_ref()).transform(x.as_ref());
+        for j in 0..4 {
+            let mean = z.col(j).iter().sum::<f64>() / 50.0;
+            let variance = z.col(j).iter().map(|v| v * v).sum::<f64>() / 50.0;
+            assert!(mean.abs() < 1e-12, "column {j}: {mean}");
+            assert!((variance - if j == 3 { 0.0 } else { 1.0 }).abs() < 1e-12, "column {j}: {variance}");
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The fitted model: all that prediction and diagnosis need.
+
+use std::time::Duration;
+
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
+use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use thiserror::Error;
+
+use crate::metrics::{effective_support, mean, trimmed_mean};
+use crate::noise::NoiseModel;
+use crate::posterior::Moments;
+use crate::problem::Problem;
+use crate::solver::{Interventions, IterationRecord, Status};
+use crate::state::State;
+
+/// The noise that a new row is assumed to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaseNoise {
+    /// Mean of the training rows' λ: conservative, dominated by outliers.
+    Mean,
+    /// Mean of the λ between their 5% and 95% quantiles.
+    Trimmed,
+    /// The noise model without its outliers: s², with Student-t tails where the noise is Student-t. With a flat prior,
+    /// the variance whose normal noise has the same median square.
+    Inlier,
+}
+
+/// How a fit went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// How it ended.
+    pub status: Status,
+    /// The objective at the end.
+    pub objective: f64,
+    /// Posteriors computed.
+    pub evaluations: usize,
+    /// One record per iteration.
+    pub trace: Vec<IterationRecord>,
+    /// How often the fit was helped.
+    pub interventions: Interventions,
+    /// Time taken.
+    pub elapsed: Duration,
+}
+
+/// The posterior covariance of the active weights, in the form that its route gives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Covariance {
+    /// Σ = RᵀR with the lower triangular R = L⁻¹; columns of its lower triangle, one after the other.
+    WeightSpace {
+        /// Number of weights.
+        size: usize,
+        /// d(d+1)/2 values.
+        inverse_factor: Vec<f64>,
+    },
+    /// Σ = Γ⁻¹ − FᵀF with F = L⁻¹XΓ⁻¹, n × d, column by column.
+    SampleSpace {
+        /// 1/γ.
+        prior_variance: Vec<f64>,
+        /// F.
+        factor: Vec<f64>,
+    },
+}
+
+impl Covariance {
+    pub(crate) fn weight_space(inverse: MatRef<'_, f64>) -> Self {
+        let size = inverse.nrows();
+        let inverse_factor = (0..size).flat_map(|j| (j..size).map(move |i| inverse[(i, j)])).collect();
+        Self::WeightSpace { size, inverse_factor }
+    }
+
+    pub(crate) fn sample_space(whitened: MatRef<'_, f64>, weight_precision: &[f64]) -> Self {
+        let (n, d) = (whitened.nrows(), whitened.ncols());
+        let factor = (0..d).flat_map(|j| (0..n).map(move |i| whitened[(i, j)] / weight_precision[j])).collect();
+        Self::SampleSpace { prior_variance: weight_precision.iter().map(|g| 1.0 / g).collect(), factor }
+    }
+
+    /// xᵀΣx for each column x of the d × m matrix `rows`.
+    fn quadratic_forms(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
+        let m = rows.ncols();
+        let square_norms = |factor: MatRef<'_, f64>| -> Vec<f64> {
+            let mut image = Mat::<f64>::zeros(factor.nrows(), m);
+            matmul(image.as_mut(), Accum::Replace, factor, rows, 1.0, Par::Seq);
+            image.col_iter().map(|column| column.squared_norm_l2()).collect()
+        };
+        match self {
+            Self::WeightSpace { size, inverse_factor } => {
+                let mut values = inverse_factor.iter();
+                let mut factor = Mat::<f64>::zeros(*size, *size);
+                for j in 0..*size {
+                    factor.col_as_slice_mut(j)[j..].iter_mut().for_each(|v| *v = *values.next().unwrap_or(&0.0));
+                }
+                square_norms(factor.as_ref())
+            }
+            Self::SampleSpace { prior_variance, factor } => {
+                let n = factor.len() / prior_variance.len().max(1);
+                let explained = square_norms(MatRef::from_column_major_slice(factor, n, prior_variance.len()));
+                let prior = |i: usize| -> f64 { rows.col(i).iter().zip(prior_variance).map(|(x, v)| x * x * v).sum() };
+                explained.iter().enumerate().map(|(i, explained)| (prior(i) - explained).max(0.0)).collect()
+            }
+        }
+    }
+}
+
+/// What the model keeps about each training row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingRows {
+    /// y.
+    pub target: Vec<f64>,
+    /// xᵀμ.
+    pub fitted: Vec<f64>,
+    /// λ.
+    pub noise_variance: Vec<f64>,
+    /// q = xᵀΣx.
+    pub latent_variance: Vec<f64>,
+    /// ω.
+    pub weight: Vec<f64>,
+}
+
+/// Rows that do not fit the model.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum PredictError {
+    /// Wrong number of columns.
+    #[error("the model has {expected} columns but the rows have {found}; give the columns that it was fitted to")]
+    ColumnCount {
+        /// Columns of the model.
+        expected: usize,
+        /// Columns given.
+        found: usize,
+    },
+    /// A level outside (0, 1).
+    #[error("the level is {0}; it must be between 0 and 1, for example 0.95")]
+    Level(f64),
+}
+
+/// Predictions for new rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Expected value.
+    pub mean: Vec<f64>,
+    /// Variance of the regression function.
+    pub latent_variance: Vec<f64>,
+    /// Standard deviation of a new observation.
+    pub std: Vec<f64>,
+    /// Variance parameter of the new observation's noise plus the latent variance: the squared scale of intervals.
+    square_scale: Vec<f64>,
+    noise: PredictiveNoise,
+}
+
+/// The noise of new observations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum PredictiveNoise {
+    /// N(0, variance).
+    Normal {
+        /// λ_b.
+        variance: f64,
+    },
+    /// Student-t.
+    StudentT {
+        /// s².
+        scale: f64,
+        /// ν.
+        degrees: f64,
+    },
+}
+
+impl PredictiveNoise {
+    fn scale(&self) -> f64 {
+        match *self {
+            Self::Normal { variance } => variance,
+            Self::StudentT { scale, .. } => scale,
+        }
+    }
+
+    /// Variance of the noise; of noise with ν ≤ 2, which has none, that of ν = 2.1.
+    fn variance(&self) -> f64 {
+        const LEAST_DEGREES: f64 = 2.1;
+        match *self {
+            Self::Normal { variance } => variance,
+            Self::StudentT { scale, degrees } => {
+                let degrees = degrees.max(LEAST_DEGREES);
+                scale * degrees / (degrees - 2.0)
+            }
+        }
+    }
+
+    /// The number of scales on either side of the mean that hold `level` of the observations.
+    fn quantile(&self, level: f64) -> f64 {
+        let upper = 0.5 * (1.0 + level);
+        match *self {
+            Self::Normal { .. } => Normal::standard().inverse_cdf(upper),
+            Self::StudentT { degrees, .. } => {
+                StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
+            }
+        }
+    }
+}
+
+/// Lower and upper ends of central intervals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower ends.
+    pub lower: Vec<f64>,
+    /// Upper ends.
+    pub upper: Vec<f64>,
+}
+
+impl Prediction {
+    /// Central intervals that hold new observations with probability `level`.
+    pub fn interval(&self, level: f64) -> Result<Interval, PredictError> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(PredictError::Level(level));
+        }
+        let quantile = self.noise.quantile(level);
+        let ends =
+            |sign: f64| self.mean.iter().zip(&self.square_scale).map(|(m, s)| m + sign * quantile * s.sqrt()).collect();
+        Ok(Interval { lower: ends(-1.0), upper: ends(1.0) })
+    }
+}
+
+/// A fitted joint ARD regression.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FittedModel {
+    /// μ, one per column; 0 where pruned.
+    pub coefficients: Vec<f64>,
+    /// √Σⱼⱼ, one per column; 0 where pruned.
+    pub standard_errors: Vec<f64>,
+    /// γ, one per column; at its upper bound where pruned.
+    pub weight_precision: Vec<f64>,
+    /// The columns that were not pruned.
+    pub active_columns: Vec<usize>,
+    /// The training rows.
+    pub rows: TrainingRows,
+    /// The noise model.
+    pub noise: NoiseModel,
+    /// The noise of predictions.
+    pub base_noise: BaseNoise,
+    /// −log p(y | γ, λ).
+    pub neg_log_evidence: f64,
+    /// How the fit went.
+    pub outcome: Outcome,
+    covariance: Covariance,
+}
+
+impl FittedModel {
+    #[allow(clippy::too_many_arguments)] // called from one place, the end of the driver
+    pub(crate) fn new(
+        problem: &Problem,
+        weight_precision: Vec<f64>,
+        active_columns: Vec<usize>,
+        state: &State,
+        moments: &Moments,
+        covariance: Covariance,
+        base_noise: BaseNoise,
+        outcome: Outcome,
+    ) -> Self {
+        let d = problem.column_count();
+        let (mut coefficients, mut standard_errors) = (vec![0.0; d], vec![0.0; d]);
+        for (k, &column) in active_columns.iter().enumerate() {
+            coefficients[column] = moments.mean[k];
+            standard_errors[column] = moments.covariance_diagonal[k].max(0.0).sqrt();
+        }
+        let fitted = problem.target().iter().zip(&moments.residual).map(|(y, r)| y - r).collect();
+        Self {
+            coefficients,
+            standard_errors,
+            weight_precision,
+            active_columns,
+            rows: TrainingRows {
+                target: problem.target().to_vec(),
+                fitted,
+                noise_variance: state.noise_variance.clone(),
+                latent_variance: moments.latent_variance.clone(),
+                weight: problem.row_weight().to_vec(),
+            },
+            noise: state.noise,
+            base_noise,
+            neg_log_evidence: moments.neg_log_evidence,
+            outcome,
+            covariance,
+        }
+    }
+
+    /// Iterations used.
+    pub fn iterations(&self) -> usize {
+        self.outcome.trace.len()
+    }
+
+    /// How the fit ended.
+    pub fn status(&self) -> Status {
+        self.outcome.status
+    }
+
+    /// Share of the features in use, by the entropy of 1/γ: ESS(θ).
+    pub fn effective_weights(&self) -> f64 {
+        effective_support(self.weight_precision.iter().map(|g| 1.0 / g))
+    }
+
+    /// Share of the rows in use, by the entropy of 1/λ: ESS(y).
+    pub fn effective_rows(&self) -> f64 {
+        effective_support(self.rows.noise_variance.iter().map(|v| 1.0 / v))
+    }
+
+    /// Variance of the noise of a row that is not an outlier.
+    pub fn inlier_variance(&self) -> f64 {
+        self.noise.inlier_variance(&self.rows.noise_variance)
+    }
+
+    /// The noise that predictions carry under `base`.
+    pub fn predictive_noise(&self, base: BaseNoise) -> PredictiveNoise {
+        let variances = &self.rows.noise_variance;
+        match (base, self.noise) {
+            (BaseNoise::Mean, _) => PredictiveNoise::Normal { variance: mean(variances) },
+            (BaseNoise::Trimmed, _) => PredictiveNoise::Normal { variance: trimmed_mean(variances, 0.05) },
+            (BaseNoise::Inlier, NoiseModel::StudentT { scale, degrees, .. }) => {
+                PredictiveNoise::StudentT { scale, degrees }
+            }
+            (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance() },
+        }
+    }
+
+    /// Predicts the rows of an m × d design matrix with the model's base noise.
+    pub fn predict(&self, design: MatRef<'_, f64>) -> Result<Prediction, PredictError> {
+        self.predict_with(design, self.base_noise)
+    }
+
+    /// Predicts the rows of an m × d design matrix with another base noise.
+    pub fn predict_with(&self, design: MatRef<'_, f64>, base: BaseNoise) -> Result<Prediction, PredictError> {
+        /// Rows predicted together, so that the room needed does not grow with the table.
+        const BLOCK: usize = 1024;
+        let expected = self.coefficients.len();
+        if design.ncols() != expected {
+            return Err(PredictError::ColumnCount { expected, found: design.ncols() });
+        }
+        let active = &self.active_columns;
+        let weights: Vec<f64> = active.iter().map(|&column| self.coefficients[column]).collect();
+        let (mut mean, mut latent_variance) = (Vec::with_capacity(design.nrows()), Vec::with_capacity(design.nrows()));
+        for start in (0..design.nrows()).step_by(BLOCK) {
+            let length = BLOCK.min(design.nrows() - start);
+            let rows = Mat::from_fn(active.len(), length, |j, i| design[(start + i, active[j])]);
+            let mut block_mean = vec![0.0; length];
+            matmul(
+                MatMut::from_column_major_slice_mut(&mut block_mean, length, 1),
+                Accum::Replace,
+                rows.transpose(),
+                MatRef::from_column_major_slice(&weights, active.len(), 1),
+                1.0,
+                Par::Seq,
+            );
+            mean.extend(block_mean);
+            latent_variance.extend(self.covariance.quadratic_forms(rows.as_ref()));
+        }
+        let noise = self.predictive_noise(base);
+        Ok(Prediction {
+            std: latent_variance.iter().map(|q| (q + noise.variance()).sqrt()).collect(),
+            square_scale: latent_variance.iter().map(|q| q + noise.scale()).collect(),
+            mean,
+            latent_variance,
+            noise,
+        })
+    }
+}

@@ -1,0 +1,532 @@
+//! Models of the noise: one variance for all rows, or one per row with a prior.
+//!
+//! Every model works on the rows' *second moments* e²ᵢ = rᵢ² + qᵢ, the expected squared residuals under the current
+//! posterior, and contributes a penalty c(λᵢ) to the objective −log p(y | γ, λ) + Σ c(λᵢ). Given e², the update
+//! minimises Σ [e²ᵢ/(2λᵢ) + ½ log 2πλᵢ + c(λᵢ)] over λ and the model's own parameters, so that undamped EM never
+//! raises the objective.
+//!
+//! | prior | noise it stands for | variance given e² |
+//! |---|---|---|
+//! | flat | none: the paper | e² |
+//! | inverse-gamma (a, b) | Student-t, ν = 2a and s² = b/a given | (2b + e²)/(2a + 1) |
+//! | Student-t | Student-t, s² learnt, ν given or learnt | (νs² + e²)/(ν + 1) |
+//! | contaminated | N(0, s²), a share π with κ times the variance | 1/((1−p)/s² + p/(κs²)) |
+//!
+//! Inverse-gamma variances are integrated out rather than set to their mode, which is why that prior and Student-t
+//! noise are one and the same here.
+
+use std::f64::consts::PI;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use statrs::function::gamma::ln_gamma;
+use thiserror::Error;
+
+/// One noise variance for all rows, or one for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoiseKind {
+    /// λᵢ = λ: classic sparse Bayesian learning.
+    Shared,
+    /// Each row has its own λᵢ.
+    PerRow,
+}
+
+/// Degrees of freedom of Student-t noise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Degrees {
+    /// Given.
+    Fixed(f64),
+    /// Learnt with the rest.
+    Learned,
+}
+
+/// Prior of the per-row variances; without effect when the noise is shared.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NoisePrior {
+    /// None, as in the paper. Run to convergence it interpolates about as many rows as there are active weights.
+    Flat,
+    /// λᵢ ~ InverseGamma(shape, scale), both given, in units of the squared target.
+    InverseGamma {
+        /// a
+        shape: f64,
+        /// b
+        scale: f64,
+    },
+    /// Inverse-gamma with learnt scale: Student-t noise.
+    StudentT(Degrees),
+    /// Normal noise of which a learnt share has a learnt, larger variance; gives each row a probability of being an outlier.
+    Contaminated,
+}
+
+/// A noise prior that cannot be read.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error(
+    "'{0}' is not a noise prior; use flat, inverse-gamma:SHAPE,SCALE, student-t, student-t:NU, student-t:learned or contaminated"
+)]
+pub struct NoisePriorError(String);
+
+impl FromStr for NoisePrior {
+    type Err = NoisePriorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || NoisePriorError(text.to_owned());
+        let number = |part: &str| part.trim().parse::<f64>().map_err(|_| error());
+        match text.split_once(':') {
+            None => match text {
+                "flat" => Ok(Self::Flat),
+                "student-t" => Ok(Self::StudentT(Degrees::Fixed(DEFAULT_DEGREES))),
+                "contaminated" => Ok(Self::Contaminated),
+                _ => Err(error()),
+            },
+            Some(("student-t", "learned")) => Ok(Self::StudentT(Degrees::Learned)),
+            Some(("student-t", degrees)) => Ok(Self::StudentT(Degrees::Fixed(number(degrees)?))),
+            Some(("inverse-gamma", pair)) => {
+                let (shape, scale) = pair.split_once(',').ok_or_else(error)?;
+                Ok(Self::InverseGamma { shape: number(shape)?, scale: number(scale)? })
+            }
+            Some(_) => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for NoisePrior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flat => write!(f, "flat"),
+            Self::InverseGamma { shape, scale } => write!(f, "inverse-gamma:{shape},{scale}"),
+            Self::StudentT(Degrees::Fixed(degrees)) => write!(f, "student-t:{degrees}"),
+            Self::StudentT(Degrees::Learned) => write!(f, "student-t:learned"),
+            Self::Contaminated => write!(f, "contaminated"),
+        }
+    }
+}
+
+impl Serialize for NoisePrior {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NoisePrior {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// ν of Student-t noise when none is given: a good all-rounder between clean and contaminated data.
+pub const DEFAULT_DEGREES: f64 = 4.0;
+/// Range of a learnt ν. Below, the scale loses its meaning; above, the noise is normal to all intents.
+const DEGREES_RANGE: [f64; 2] = [0.5, 200.0];
+/// Start of the contaminated share.
+const START_SHARE: f64 = 0.05;
+/// Beta prior of the contaminated share, as pseudo-counts of outliers and of all rows: half an outlier in ten rows.
+const SHARE_COUNTS: [f64; 2] = [0.5, 10.0];
+const SHARE_RANGE: [f64; 2] = [1e-6, 0.5];
+/// The variance ratio of outliers starts, and is drawn by half a pseudo-row, towards 50; below 9 (three standard
+/// deviations) the two components could not be told apart.
+const RATIO_CENTRE: f64 = 50.0;
+const RATIO_COUNT: f64 = 0.5;
+const RATIO_RANGE: [f64; 2] = [9.0, 1e10];
+/// Median of a χ² variable with one degree of freedom: what the median of r²/σ² is under normal noise.
+const MEDIAN_CHI_SQUARE: f64 = 0.454_936_423_119_572_8;
+
+/// What is learnt about Student-t noise beyond the per-row variances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StudentLearning {
+    /// Nothing: inverse-gamma prior with given shape and scale.
+    Nothing,
+    /// s².
+    Scale,
+    /// s² and ν.
+    ScaleAndDegrees,
+}
+
+/// A noise model with the current values of its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "kebab-case")]
+pub enum NoiseModel {
+    /// One variance.
+    Shared {
+        /// λ
+        variance: f64,
+    },
+    /// Per-row variances under a flat prior.
+    Flat,
+    /// Per-row variances under an inverse-gamma prior: Student-t noise.
+    StudentT {
+        /// s²
+        scale: f64,
+        /// ν
+        degrees: f64,
+        /// Which of the two are learnt.
+        learning: StudentLearning,
+    },
+    /// Normal noise with a share of outliers.
+    Contaminated {
+        /// s², the variance of the inliers.
+        scale: f64,
+        /// π, the share of outliers.
+        share: f64,
+        /// κ, the outliers' variance divided by the inliers'.
+        ratio: f64,
+    },
+}
+
+impl NoiseModel {
+    /// The model of the given kind and prior, its scale at `variance`.
+    pub fn new(kind: NoiseKind, prior: NoisePrior, variance: f64) -> Self {
+        match (kind, prior) {
+            (NoiseKind::Shared, _) => Self::Shared { variance },
+            (NoiseKind::PerRow, NoisePrior::Flat) => Self::Flat,
+            (NoiseKind::PerRow, NoisePrior::InverseGamma { shape, scale }) => {
+                Self::StudentT { scale: scale / shape, degrees: 2.0 * shape, learning: StudentLearning::Nothing }
+            }
+            (NoiseKind::PerRow, NoisePrior::StudentT(Degrees::Fixed(degrees))) => {
+                Self::StudentT { scale: variance, degrees, learning: StudentLearning::Scale }
+            }
+            (NoiseKind::PerRow, NoisePrior::StudentT(Degrees::Learned)) => {
+                Self::StudentT { scale: variance, degrees: DEFAULT_DEGREES, learning: StudentLearning::ScaleAndDegrees }
+            }
+            (NoiseKind::PerRow, NoisePrior::Contaminated) => {
+                Self::Contaminated { scale: variance, share: START_SHARE, ratio: RATIO_CENTRE }
+            }
+        }
+    }
+
+    /// Whether all rows have one variance.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Shared { .. })
+    }
+
+    /// Puts a learnt scale where the bulk of the rows is, whatever the outliers: the start of the noise updates.
+    pub fn start_at(&mut self, second_moment: &[f64], bounds: [f64; 2]) {
+        let robust = (median(second_moment) / MEDIAN_CHI_SQUARE).clamp(bounds[0], bounds[1]);
+        match self {
+            Self::StudentT { scale, learning: StudentLearning::Scale | StudentLearning::ScaleAndDegrees, .. }
+            | Self::Contaminated { scale, .. } => *scale = robust,
+            Self::Shared { .. } | Self::Flat | Self::StudentT { .. } => {}
+        }
+    }
+
+    /// Improves the model's own parameters for the given second moments.
+    pub fn fit_parameters(&mut self, second_moment: &[f64], row_weight: &[f64], bounds: [f64; 2]) {
+        let rows = || second_moment.iter().zip(row_weight).map(|(&e2, &w)| (e2, w));
+        let weight_sum: f64 = row_weight.iter().sum();
+        match self {
+            Self::Shared { .. } | Self::Flat => {}
+            Self::StudentT { scale, degrees, learning } => {
+                if *learning != StudentLearning::Nothing {
+                    let (s2, nu) = (*scale, *degrees);
+                    let sum: f64 = rows().map(|(e2, w)| w * (nu + 1.0) * e2 / (nu + e2 / s2)).sum();
+                    *scale = (sum / weight_sum).clamp(bounds[0], bounds[1]);
+                }
+                if *learning == StudentLearning::ScaleAndDegrees {
+                    *degrees = improve_degrees(*degrees, *scale, second_moment, row_weight);
+                }
+            }
+            Self::Contaminated { scale, share, ratio } => {
+                let (mut inlier_sum, mut outlier_sum, mut outliers) = (0.0, 0.0, 0.0);
+                for (e2, w) in rows() {
+                    let p = outlier_probability(e2, *scale, *share, *ratio);
+                    inlier_sum += w * (1.0 - p) * e2;
+                    outlier_sum += w * p * e2;
+                    outliers += w * p;
+                }
+                // The scale and the ratio share terms: two rounds of coordinate descent, each exact.
+                for _ in 0..2 {
+                    *scale = ((inlier_sum + outlier_sum / *ratio) / weight_sum).clamp(bounds[0], bounds[1]);
+                    *ratio = ((outlier_sum / *scale + RATIO_COUNT * RATIO_CENTRE) / (outliers + RATIO_COUNT))
+                        .clamp(RATIO_RANGE[0], RATIO_RANGE[1]);
+                }
+                *share = ((outliers + SHARE_COUNTS[0]) / (weight_sum + SHARE_COUNTS[1]))
+                    .clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
+            }
+        }
+    }
+
+    /// The best variance of a row with second moment `e2` under the current parameters.
+    #[inline]
+    pub fn variance(&self, e2: f64) -> f64 {
+        match *self {
+            Self::Shared { variance } => variance,
+            Self::Flat => e2,
+            Self::StudentT { scale, degrees, .. } => (degrees * scale + e2) / (degrees + 1.0),
+            Self::Contaminated { scale, share, ratio } => {
+                let p = outlier_probability(e2, scale, share, ratio);
+                scale / ((1.0 - p) + p / ratio)
+            }
+        }
+    }
+
+    /// The range of variances for which [`Self::penalty`] is defined.
+    pub fn range(&self) -> [f64; 2] {
+        match *self {
+            Self::Contaminated { scale, ratio, .. } => [scale, scale * ratio],
+            _ => [0.0, f64::INFINITY],
+        }
+    }
+
+    /// Σ ωᵢ c(λᵢ) plus the terms of the parameters' own priors.
+    pub fn penalty(&self, noise_variance: &[f64], row_weight: &[f64]) -> f64 {
+        let rows = || noise_variance.iter().zip(row_weight).map(|(&v, &w)| (v, w));
+        match *self {
+            Self::Shared { .. } | Self::Flat => 0.0,
+            Self::StudentT { scale, degrees, .. } => {
+                let StudentTerms { a, b, constant } = StudentTerms::new(scale, degrees);
+                rows().map(|(v, w)| w * (a * v.ln() + b / v + constant)).sum()
+            }
+            Self::Contaminated { scale, share, ratio } => {
+                let terms: f64 = rows()
+                    .map(|(v, w)| {
+                        let p = ((1.0 - scale / v) / (1.0 - 1.0 / ratio)).clamp(0.0, 1.0);
+                        let divergence = entropy_term(p, share) + entropy_term(1.0 - p, 1.0 - share);
+                        w * (divergence + 0.5 * (scale / v).ln() + 0.5 * p * ratio.ln())
+                    })
+                    .sum();
+                let [outliers, all] = SHARE_COUNTS;
+                terms - outliers * share.ln() - (all - outliers) * (1.0 - share).ln()
+                    + 0.5 * RATIO_COUNT * (ratio.ln() + RATIO_CENTRE / ratio)
+            }
+        }
+    }
+
+    /// λ c′(λ) of one row: what the prior adds to the objective's gradient in log λ.
+    #[inline]
+    pub fn penalty_slope(&self, variance: f64) -> f64 {
+        match *self {
+            Self::Shared { .. } | Self::Flat => 0.0,
+            Self::StudentT { scale, degrees, .. } => 0.5 * degrees * (1.0 - scale / variance),
+            // From the conjugacy: the second moment for which this variance is the best one.
+            Self::Contaminated { scale, share, ratio } => {
+                let gap = 1.0 - 1.0 / ratio;
+                let p = ((1.0 - scale / variance) / gap).clamp(1e-300, 1.0 - f64::EPSILON);
+                let log_odds = (p / (1.0 - p)).ln() - (share / (1.0 - share)).ln() + 0.5 * ratio.ln();
+                0.5 * (2.0 * scale * log_odds / gap / variance - 1.0)
+            }
+        }
+    }
+
+    /// Variance of the noise of a row that is not an outlier.
+    pub fn inlier_variance(&self, noise_variance: &[f64]) -> f64 {
+        match *self {
+            Self::Shared { variance } => variance,
+            Self::Flat => median(noise_variance) / MEDIAN_CHI_SQUARE,
+            Self::StudentT { scale, .. } | Self::Contaminated { scale, .. } => scale,
+        }
+    }
+
+    /// Log density of a residual whose prediction has variance `latent` of its own; `inlier` is [`Self::inlier_variance`].
+    pub fn log_density(&self, residual: f64, latent: f64, inlier: f64) -> f64 {
+        match *self {
+            Self::Shared { .. } | Self::Flat => log_normal(residual, inlier + latent),
+            Self::StudentT { degrees, .. } => {
+                let scale = inlier + latent;
+                let half = 0.5 * (degrees + 1.0);
+                ln_gamma(half)
+                    - ln_gamma(0.5 * degrees)
+                    - 0.5 * (degrees * PI * scale).ln()
+                    - half * (residual * residual / (degrees * scale)).ln_1p()
+            }
+            Self::Contaminated { scale, share, ratio } => {
+                let inlier = (1.0 - share).ln() + log_normal(residual, scale + latent);
+                let outlier = share.ln() + log_normal(residual, ratio * scale + latent);
+                let larger = inlier.max(outlier);
+                larger + ((inlier - larger).exp() + (outlier - larger).exp()).ln()
+            }
+        }
+    }
+
+    /// The probability that a row with this second moment is an outlier, for the model that has one.
+    pub fn outlier_probability(&self, e2: f64) -> Option<f64> {
+        match *self {
+            Self::Contaminated { scale, share, ratio } => Some(outlier_probability(e2, scale, share, ratio)),
+            _ => None,
+        }
+    }
+
+    /// Number of coordinates of [`Self::to_coordinates`].
+    pub const COORDINATES: usize = 3;
+
+    /// The parameters on unbounded scales, for extrapolation; unused places are 0.
+    pub fn to_coordinates(&self) -> [f64; Self::COORDINATES] {
+        match *self {
+            Self::Shared { variance } => [variance.ln(), 0.0, 0.0],
+            Self::Flat => [0.0; 3],
+            Self::StudentT { scale, degrees, .. } => [scale.ln(), degrees.ln(), 0.0],
+            Self::Contaminated { scale, share, ratio } => [scale.ln(), (share / (1.0 - share)).ln(), ratio.ln()],
+        }
+    }
+
+    /// The inverse of [`Self::to_coordinates`]; values outside their range are put on its border.
+    pub fn set_coordinates(&mut self, x: [f64; Self::COORDINATES], bounds: [f64; 2]) {
+        match self {
+            Self::Shared { variance } => *variance = x[0].exp().clamp(bounds[0], bounds[1]),
+            Self::Flat => {}
+            Self::StudentT { scale, degrees, learning } => {
+                if *learning != StudentLearning::Nothing {
+                    *scale = x[0].exp().clamp(bounds[0], bounds[1]);
+                }
+                if *learning == StudentLearning::ScaleAndDegrees {
+                    *degrees = x[1].exp().clamp(DEGREES_RANGE[0], DEGREES_RANGE[1]);
+                }
+            }
+            Self::Contaminated { scale, share, ratio } => {
+                *scale = x[0].exp().clamp(bounds[0], bounds[1]);
+                *share = (1.0 / (1.0 + (-x[1]).exp())).clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
+                *ratio = x[2].exp().clamp(RATIO_RANGE[0], RATIO_RANGE[1]);
+            }
+        }
+    }
+}
+
+/// c(λ) = a log λ + b/λ + constant for Student-t noise. It is e²'s share of the variational bound in which the row's
+/// precision has a gamma posterior of shape a + ½ and mean 1/λ, less that of a normal row of variance λ.
+struct StudentTerms {
+    a: f64,
+    b: f64,
+    constant: f64,
+}
+
+impl StudentTerms {
+    fn new(scale: f64, degrees: f64) -> Self {
+        let (a, b) = (0.5 * degrees, 0.5 * degrees * scale);
+        let shape = a + 0.5;
+        Self { a, b, constant: shape * shape.ln() - shape - ln_gamma(shape) + ln_gamma(a) - a * b.ln() }
+    }
+}
+
+/// p log(p/q), 0 at p = 0.
+fn entropy_term(p: f64, q: f64) -> f64 {
+    if p > 0.0 { p * (p / q).ln() } else { 0.0 }
+}
+
+fn log_normal(residual: f64, variance: f64) -> f64 {
+    -0.5 * ((2.0 * PI * variance).ln() + residual * residual / variance)
+}
+
+#[inline]
+fn outlier_probability(e2: f64, scale: f64, share: f64, ratio: f64) -> f64 {
+    let log_odds = (share / (1.0 - share)).ln() - 0.5 * ratio.ln() + 0.5 * e2 / scale * (1.0 - 1.0 / ratio);
+    1.0 / (1.0 + (-log_odds).exp())
+}
+
+/// A ν at which the rows are at least as likely: golden-section search within a factor of two.
+fn improve_degrees(degrees: f64, scale: f64, second_moment: &[f64], row_weight: &[f64]) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    const STEPS: usize = 8;
+    let cost = |log_nu: f64| -> f64 {
+        let nu = log_nu.exp();
+        let half = 0.5 * (nu + 1.0);
+        let constant = ln_gamma(0.5 * nu) - ln_gamma(half) + 0.5 * nu.ln();
+        second_moment.iter().zip(row_weight).map(|(e2, w)| w * (constant + half * (e2 / (nu * scale)).ln_1p())).sum()
+    };
+    let [low, high] = DEGREES_RANGE.map(f64::ln);
+    let start = degrees.ln();
+    let (mut left, mut right) = ((start - 2f64.ln()).max(low), (start + 2f64.ln()).min(high));
+    let mut inner = [right - GOLDEN * (right - left), left + GOLDEN * (right - left)];
+    let mut costs = inner.map(cost);
+    for _ in 0..STEPS {
+        if costs[0] <= costs[1] {
+            right = inner[1];
+            inner = [right - GOLDEN * (right - left), inner[0]];
+            costs = [cost(inner[0]), costs[0]];
+        } else {
+            left = inner[0];
+            inner = [inner[1], left + GOLDEN * (right - left)];
+            costs = [costs[1], cost(inner[1])];
+        }
+    }
+    let best = if costs[0] <= costs[1] { 0 } else { 1 };
+    if costs[best] < cost(start) { inner[best].exp() } else { degrees }
+}
+
+/// Median of finite values; 0 of none.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { 0.5 * (sorted[middle - 1] + sorted[middle]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODELS: [NoiseModel; 4] = [
+        NoiseModel::Flat,
+        NoiseModel::StudentT { scale: 0.7, degrees: 4.0, learning: StudentLearning::Scale },
+        NoiseModel::StudentT { scale: 1.3, degrees: 2.5, learning: StudentLearning::Nothing },
+        NoiseModel::Contaminated { scale: 0.5, share: 0.1, ratio: 30.0 },
+    ];
+
+    fn row_objective(model: &NoiseModel, e2: f64, variance: f64) -> f64 {
+        let at = |ratio| model.penalty(&[variance * ratio], &[1.0]) - model.penalty(&[], &[]);
+        0.5 * e2 / variance + 0.5 * (2.0 * PI * variance).ln() + at(1.0)
+    }
+
+    #[test]
+    fn variance_minimises_the_row_objective() {
+        for model in MODELS {
+            for e2 in [1e-3, 0.4, 2.0, 30.0] {
+                let best = model.variance(e2);
+                let [low, high] = model.range();
+                for factor in [0.9, 0.999, 1.001, 1.1] {
+                    let other = (best * factor).clamp(low, high);
+                    assert!(
+                        row_objective(&model, e2, best) <= row_objective(&model, e2, other) + 1e-12,
+                        "{model:?} {e2} {factor}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// At its best variance a row's objective is minus the log density of the noise.
+    #[test]
+    fn row_objective_is_the_density() {
+        for model in &MODELS[1..] {
+            for e2 in [1e-3f64, 0.4, 2.0, 30.0] {
+                let objective = row_objective(model, e2, model.variance(e2));
+                let density = match model {
+                    NoiseModel::StudentT { scale, .. } | NoiseModel::Contaminated { scale, .. } => {
+                        model.log_density(e2.sqrt(), 0.0, *scale)
+                    }
+                    _ => unreachable!(),
+                };
+                assert!((objective + density).abs() < 1e-10, "{model:?}: {objective} {density}");
+            }
+        }
+    }
+
+    #[test]
+    fn slope_is_the_derivative_of_the_penalty() {
+        for model in MODELS {
+            for e2 in [0.3, 2.0, 9.0] {
+                let v: f64 = model.variance(e2);
+                let step = 1e-5;
+                let up = model.penalty(&[v * f64::exp(step)], &[1.0]);
+                let down = model.penalty(&[v * f64::exp(-step)], &[1.0]);
+                let slope = (up - down) / (2.0 * step);
+                assert!((slope - model.penalty_slope(v)).abs() < 1e-6 * (1.0 + slope.abs()), "{model:?} {e2}");
+            }
+        }
+    }
+
+    #[test]
+    fn prior_text_round_trips() {
+        for text in ["flat", "inverse-gamma:2,0.5", "student-t:4", "student-t:learned", "contaminated"] {
+            assert_eq!(text.parse::<NoisePrior>().unwrap().to_string(), text);
+        }
+        assert_eq!("student-t".parse::<NoisePrior>().unwrap(), NoisePrior::StudentT(Degrees::Fixed(4.0)));
+        for text in ["", "student", "student-t:x", "inverse-gamma:1", "flat:2"] {
+            assert!(text.parse::<NoisePrior>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! The regression problem: design matrix, target, row weights and column groups, with every check of the input.
+
+use faer::{Mat, MatRef};
+use thiserror::Error;
+
+/// Largest magnitude accepted. Squares, and squares divided by variances, must stay inside the range of `f64`.
+const LARGEST: f64 = 1e100;
+
+/// What is wrong with the input. Rows and columns are counted from 0 in the fields and from 1 in the message.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[allow(missing_docs)] // the fields are explained by the messages
+pub enum ProblemError {
+    #[error("there are no rows to fit; give at least one")]
+    NoRows,
+    #[error("there are no columns to fit; give at least one feature")]
+    NoColumns,
+    #[error("the design matrix has {rows} rows but the target has {targets} values; give one target per row")]
+    TargetLength { rows: usize, targets: usize },
+    #[error(
+        "column {}, row {} of the design matrix is {value}; drop the row or fill the value in before fitting",
+        .column + 1, .row + 1
+    )]
+    NotFinite { column: usize, row: usize, value: f64 },
+    #[error("the target in row {} is {value}; drop the row before fitting", .row + 1)]
+    TargetNotFinite { row: usize, value: f64 },
+    #[error(
+        "column {}, row {} is {value:e}, beyond ±1e100; rescale or standardize the column",
+        .column + 1, .row + 1
+    )]
+    TooLarge { column: usize, row: usize, value: f64 },
+    #[error("the target in row {} is {value:e}, beyond ±1e100; rescale the target", .row + 1)]
+    TargetTooLarge { row: usize, value: f64 },
+    #[error("there are {rows} rows but {weights} row weights; give one weight per row")]
+    WeightLength { rows: usize, weights: usize },
+    #[error(
+        "the weight of row {} is {value}; weights must be finite and above zero (leave rows of weight zero out)",
+        .row + 1
+    )]
+    BadWeight { row: usize, value: f64 },
+    #[error("there are {columns} columns but {labels} group labels; give one label per column")]
+    GroupLength { columns: usize, labels: usize },
+    #[error("group {group} has no column; number the groups 0, 1, 2, … without gaps")]
+    EmptyGroup { group: usize },
+    #[error("column {} does not exist; there are {columns} columns", .column + 1)]
+    NoSuchColumn { column: usize, columns: usize },
+    #[error("the fixed precision of column {} is {value}; it must be finite and above zero", .column + 1)]
+    BadPrecision { column: usize, value: f64 },
+}
+
+/// Which columns share one weight precision, and which precisions are fixed rather than learnt.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Groups {
+    of_column: Vec<usize>,
+    size: Vec<usize>,
+    fixed: Vec<Option<f64>>,
+}
+
+impl Groups {
+    fn one_per_column(columns: usize) -> Self {
+        Self { of_column: (0..columns).collect(), size: vec![1; columns], fixed: vec![None; columns] }
+    }
+
+    fn from_labels(labels: &[usize]) -> Result<Self, ProblemError> {
+        let count = labels.iter().max().map_or(0, |&last| last.saturating_add(1));
+        // More groups than columns always leaves one of the first `len + 1` labels unused.
+        let mut size = vec![0; count.min(labels.len() + 1)];
+        for &group in labels {
+            if let Some(members) = size.get_mut(group) {
+                *members += 1;
+            }
+        }
+        if let Some(group) = size.iter().position(|&members| members == 0) {
+            return Err(ProblemError::EmptyGroup { group });
+        }
+        Ok(Self { of_column: labels.to_vec(), fixed: vec![None; count], size })
+    }
+
+    /// Number of groups.
+    pub fn count(&self) -> usize {
+        self.size.len()
+    }
+
+    /// The group of each column.
+    pub fn of_column(&self) -> &[usize] {
+        &self.of_column
+    }
+
+    /// Number of columns in each group.
+    pub fn size(&self) -> &[usize] {
+        &self.size
+    }
+
+    /// The precision of a group whose precision is not learnt.
+    pub fn fixed(&self, group: usize) -> Option<f64> {
+        self.fixed[group]
+    }
+
+    /// Writes the sum over each group's columns of `per_column(j)` into `sums`.
+    pub(crate) fn sum_into(&self, sums: &mut [f64], per_column: impl Fn(usize) -> f64) {
+        sums.fill(0.0);
+        for (column, &group) in self.of_column.iter().enumerate() {
+            sums[group] += per_column(column);
+        }
+    }
+
+    /// Writes each column's value, taken from its group, into `columns`.
+    pub(crate) fn spread(&self, per_group: &[f64], columns: &mut [f64]) {
+        for (value, &group) in columns.iter_mut().zip(&self.of_column) {
+            *value = per_group[group];
+        }
+    }
+}
+
+/// The units in which relative settings are given: what 1.0 means for a noise variance and a weight precision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NaturalUnits {
+    /// Mean square of the target.
+    pub noise_variance: f64,
+    /// Mean square of a group's columns divided by that of the target, one per group.
+    pub weight_precision: Vec<f64>,
+}
+
+/// A checked regression problem: `n` rows, `d` columns.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// The transposed design matrix, d × n: row i of the table is the contiguous column i.
+    rows: Mat<f64>,
+    target: Vec<f64>,
+    row_weight: Vec<f64>,
+    weight_sum: f64,
+    log_weight_sum: f64,
+    groups: Groups,
+}
+
+impl Problem {
+    /// Checks and copies an n × d design matrix and its n targets. All rows weigh 1, each column is its own group.
+    pub fn new(design: MatRef<'_, f64>, target: &[f64]) -> Result<Self, ProblemError> {
+        let (n, d) = (design.nrows(), design.ncols());
+        if n == 0 {
+            return Err(ProblemError::NoRows);
+        }
+        if d == 0 {
+            return Err(ProblemError::NoColumns);
+        }
+        if n != target.len() {
+            return Err(ProblemError::TargetLength { rows: n, targets: target.len() });
+        }
+        for row in 0..n {
+            for column in 0..d {
+                let value = design[(row, column)];
+                if !value.is_finite() {
+                    return Err(ProblemError::NotFinite { column, row, value });
+                }
+                if value.abs() > LARGEST {
+                    return Err(ProblemError::TooLarge { column, row, value });
+                }
+            }
+            let value = target[row];
+            if !value.is_finite() {
+                return Err(ProblemError::TargetNotFinite { row, value });
+            }
+            if value.abs() > LARGEST {
+                return Err(ProblemError::TargetTooLarge { row, value });
+            }
+        }
+        Ok(Self {
+            rows: design.transpose().to_owned(),
+            target: target.to_vec(),
+            row_weight: vec![1.0; n],
+            weight_sum: n as f64,
+            log_weight_sum: 0.0,
+            groups: Groups::one_per_column(d),
+        })
+    }
+
+    /// Counts row i `weights[i]` times: a weight of 2 is the same as the row given twice.
+    pub fn with_row_weights(mut self, weights: &[f64]) -> Result<Self, ProblemError> {
+        if weights.len() != self.row_count() {
+            return Err(ProblemError::WeightLength { rows: self.row_count(), weights: weights.len() });
+        }
+        if let Some(row) = weights.iter().position(|w| !(w.is_finite() && *w > 0.0)) {
+            return Err(ProblemError::BadWeight { row, value: weights[row] });
+        }
+        self.row_weight = weights.to_vec();
+        self.weight_sum = weights.iter().sum();
+        self.log_weight_sum = weights.iter().map(|w| w.ln()).sum();
+        Ok(self)
+    }
+
+    /// Lets columns with the same label share one precision; labels are 0, 1, 2, … without gaps.
+    ///
+    /// Replaces any precision fixed before; fix precisions after grouping.
+    pub fn with_groups(mut self, labels: &[usize]) -> Result<Self, ProblemError> {
+        if labels.len() != self.column_count() {
+            return Err(ProblemError::GroupLength { columns: self.column_count(), labels: labels.len() });
+        }
+        self.groups = Groups::from_labels(labels)?;
+        Ok(self)
+    }
+
+    /// Fixes the precision of the group that holds `column`: it is neither learnt nor pruned.
+    ///
+    /// A small value leaves the weight practically unshrunk, as one wants for an intercept.
+    pub fn with_fixed_precision(mut self, column: usize, precision: f64) -> Result<Self, ProblemError> {
+        if column >= self.column_count() {
+            return Err(ProblemError::NoSuchColumn { column, columns: self.column_count() });
+        }
+        if !(precision.is_finite() && precision > 0.0) {
+            return Err(ProblemError::BadPrecision { column, value: precision });
+        }
+        let group = self.groups.of_column[column];
+        self.groups.fixed[group] = Some(precision);
+        Ok(self)
+    }
+
+    /// Leaves the weight of `column` practically unshrunk: its prior standard deviation is a thousand times what
+    /// the scale of column and target suggests.
+    pub fn with_unshrunk(self, column: usize) -> Result<Self, ProblemError> {
+        const RELATIVE_PRECISION: f64 = 1e-6;
+        if column >= self.column_count() {
+            return Err(ProblemError::NoSuchColumn { column, columns: self.column_count() });
+        }
+        let unit = self.natural_units().weight_precision[self.groups.of_column[column]];
+        self.with_fixed_precision(column, RELATIVE_PRECISION * unit)
+    }
+
+    /// Number of rows, n.
+    pub fn row_count(&self) -> usize {
+        self.rows.ncols()
+    }
+
+    /// Number of columns, d.
+    pub fn column_count(&self) -> usize {
+        self.rows.nrows()
+    }
+
+    /// The transposed design matrix, d × n.
+    pub fn rows(&self) -> MatRef<'_, f64> {
+        self.rows.as_ref()
+    }
+
+    /// The targets, n.
+    pub fn target(&self) -> &[f64] {
+        &self.target
+    }
+
+    /// How often each row counts, n.
+    pub fn row_weight(&self) -> &[f64] {
+        &self.row_weight
+    }
+
+    /// Sum of the row weights; n without weights.
+    pub fn weight_sum(&self) -> f64 {
+        self.weight_sum
+    }
+
+    /// Sum of the logarithms of the row weights; 0 without weights.
+    pub fn log_weight_sum(&self) -> f64 {
+        self.log_weight_sum
+    }
+
+    /// The groups of columns.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
+    /// The data's own units for variances and precisions; 1 where the data is all zero.
+    pub fn natural_units(&self) -> NaturalUnits {
+        let positive = |value: f64| if value > 0.0 && value.is_finite() { value } else { 1.0 };
+        let weighted_mean_square = |values: &[f64]| -> f64 {
+            values.iter().zip(&self.row_weight).map(|(v, w)| w * v * v).sum::<f64>() / self.weight_sum
+        };
+        let target = positive(weighted_mean_square(&self.target));
+        let mut column_square = vec![0.0; self.column_count()];
+        for (row, weight) in self.rows.col_iter().zip(&self.row_weight) {
+            for (sum, value) in column_square.iter_mut().zip(row.iter()) {
+                *sum += weight * value * value / self.weight_sum;
+            }
+        }
+        let mut weight_precision = vec![0.0; self.groups.count()];
+        self.groups.sum_into(&mut weight_precision, |column| column_square[column]);
+        for (unit, &size) in weight_precision.iter_mut().zip(&self.groups.size) {
+            *unit = positive(*unit / size as f64 / target);
+        }
+        NaturalUnits { noise_variance: target, weight_precision }
+    }
+
+    /// The columns of the groups for which `keep` is true, in order.
+    pub(crate) fn columns_of(&self, keep: &[bool]) -> Vec<usize> {
+        (0..self.column_count()).filter(|&column| keep[self.groups.of_column[column]]).collect()
+    }
+
+    /// The same rows with only the groups for which `keep` is true.
+    pub(crate) fn select_groups(&self, keep: &[bool]) -> Problem {
+        let columns = self.columns_of(keep);
+        let new_label: Vec<usize> = keep
+            .iter()
+            .scan(0, |next, &kept| {
+                let label = *next;
+                *next += usize::from(kept);
+                Some(label)
+            })
+            .collect();
+        let kept = |values: &[Option<f64>]| values.iter().zip(keep).filter(|(_, k)| **k).map(|(v, _)| *v).collect();
+        let groups = Groups {
+            of_column: columns.iter().map(|&column| new_label[self.groups.of_column[column]]).collect(),
+            size: self.groups.size.iter().zip(keep).filter(|(_, k)| **k).map(|(s, _)| *s).collect(),
+            fixed: kept(&self.groups.fixed),
+        };
+        Problem {
+            rows: Mat::from_fn(columns.len(), self.row_count(), |j, i| self.rows[(columns[j], i)]),
+            target: self.target.clone(),
+            row_weight: self.row_weight.clone(),
+            weight_sum: self.weight_sum,
+            log_weight_sum: self.log_weight_sum,
+            groups,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The history of a fit and those who watch it.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Interventions;
+use crate::state::State;
+
+/// One line of a fit's history.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct IterationRecord {
+    /// Counted from 1.
+    pub iteration: usize,
+    /// The objective after the step.
+    pub objective: f64,
+    /// Relative change of log γ.
+    pub weight_change: f64,
+    /// Relative change of log λ, as of the last iteration that moved λ; none before.
+    pub noise_change: Option<f64>,
+    /// Columns still in the work.
+    pub active_columns: usize,
+    /// Whether the step was an extrapolated one.
+    pub accelerated: bool,
+    /// Posteriors computed so far.
+    pub evaluations: usize,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+/// What an observer sees after each iteration.
+pub struct Iteration<'a> {
+    /// The record that goes into the history.
+    pub record: &'a IterationRecord,
+    /// The new state; γ is that of the columns still in the work.
+    pub state: &'a State,
+    /// The columns still in the work, in the order of the state's γ's groups.
+    pub columns: &'a [usize],
+    /// Interventions so far.
+    pub interventions: &'a Interventions,
+}
+
+/// Watches a fit. `ControlFlow::Break` stops it with the model so far.
+///
+/// Every `FnMut(&Iteration) -> ControlFlow<()>` is an observer.
+pub trait Observer {
+    /// Called after each iteration.
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()>;
+}
+
+impl<F: FnMut(&Iteration<'_>) -> ControlFlow<()>> Observer for F {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
+        self(iteration)
+    }
+}

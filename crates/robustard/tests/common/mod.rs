@@ -1,0 +1,123 @@
+//! Problems that tests and benchmarks share.
+#![allow(dead_code)] // each user takes what it needs
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use rand::seq::index::sample;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
+use robustard::Problem;
+use robustard::faer::Mat;
+use robustard::features::{Fourier, Standardizer};
+
+pub fn rng(seed: u64) -> ChaCha8Rng {
+    ChaCha8Rng::seed_from_u64(seed)
+}
+
+pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
+    rng.sample(StandardNormal)
+}
+
+pub fn gaussian_matrix(rows: usize, columns: usize, rng: &mut ChaCha8Rng) -> Mat<f64> {
+    let values: Vec<f64> = (0..rows * columns).map(|_| normal(rng)).collect();
+    Mat::from_fn(rows, columns, |i, j| values[i * columns + j])
+}
+
+/// The paper's synthetic design: sparse weights, Gaussian features, a share of rows with inflated noise.
+#[derive(Clone, Copy)]
+pub struct Synthetic {
+    pub rows: usize,
+    pub columns: usize,
+    pub support: usize,
+    pub sigma: f64,
+    pub contamination: f64,
+    pub multiplier: f64,
+}
+
+pub struct SyntheticData {
+    pub x: Mat<f64>,
+    pub y: Vec<f64>,
+    pub theta: Vec<f64>,
+    pub support: Vec<usize>,
+    pub outliers: Vec<usize>,
+}
+
+impl Synthetic {
+    /// n = 500, d = 50, |S| = 10, σ = 0.2, ρ = 0.2, m = 10.
+    pub const PAPER: Synthetic =
+        Synthetic { rows: 500, columns: 50, support: 10, sigma: 0.2, contamination: 0.2, multiplier: 10.0 };
+
+    pub fn draw(&self, seed: u64) -> SyntheticData {
+        let mut rng = rng(seed);
+        let x = gaussian_matrix(self.rows, self.columns, &mut rng);
+        let support = sample(&mut rng, self.columns, self.support).into_vec();
+        let mut theta = vec![0.0; self.columns];
+        support.iter().for_each(|&j| theta[j] = normal(&mut rng));
+        let outlier_count = (self.contamination * self.rows as f64) as usize;
+        let outliers = sample(&mut rng, self.rows, outlier_count).into_vec();
+        let mut sigma = vec![self.sigma; self.rows];
+        outliers.iter().for_each(|&i| sigma[i] *= self.multiplier);
+        let y = (0..self.rows)
+            .map(|i| (0..self.columns).map(|j| x[(i, j)] * theta[j]).sum::<f64>() + sigma[i] * normal(&mut rng))
+            .collect();
+        SyntheticData { x, y, theta, support, outliers }
+    }
+
+    pub fn problem(&self, seed: u64) -> Problem {
+        let data = self.draw(seed);
+        Problem::new(data.x.as_ref(), &data.y).unwrap()
+    }
+}
+
+/// The folder with the data sets, if the environment names one.
+pub fn data_folder() -> Option<PathBuf> {
+    std::env::var_os("ROBUSTARD_DATA").map(PathBuf::from)
+}
+
+/// A numeric CSV table, gzipped or not: its values row by row, features first.
+pub fn read_table(name: &str) -> Option<Mat<f64>> {
+    let folder = data_folder()?;
+    let plain = folder.join(format!("{name}.csv"));
+    let text = if plain.exists() {
+        std::fs::read_to_string(plain).ok()?
+    } else {
+        let file = std::fs::File::open(folder.join(format!("{name}.csv.gz"))).ok()?;
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut text).ok()?;
+        text
+    };
+    let rows: Vec<Vec<f64>> =
+        text.lines().skip(1).map(|line| line.split(',').map(|v| v.trim().parse().unwrap()).collect()).collect();
+    // The paper regresses column F1 of protein on the others; elsewhere the target is last.
+    let target = if name == "protein" { 1 } else { rows[0].len() - 1 };
+    Some(Mat::from_fn(rows.len(), rows[0].len(), |i, j| {
+        let last = rows[0].len() - 1;
+        let column = if j == last { target } else { j + usize::from(j >= target) };
+        rows[i][column]
+    }))
+}
+
+pub const DATA_SETS: [&str; 9] =
+    ["boston", "carbon", "concrete", "elevators", "energy", "kin8nm", "power", "protein", "yacht"];
+
+/// The paper's tabular design: 80% of the rows, at most 2000, 256 Fourier features of standardized inputs, standardized
+/// target, a share of the targets moved by ±3·N(1, 0.25²).
+pub fn fourier_problem(name: &str, contamination: f64, seed: u64) -> Option<Problem> {
+    let table = read_table(name)?;
+    let mut rng = rng(seed);
+    let train = (table.nrows() * 4 / 5).min(2000);
+    let chosen = sample(&mut rng, table.nrows(), train).into_vec();
+    let inputs = Mat::from_fn(train, table.ncols() - 1, |i, j| table[(chosen[i], j)]);
+    let inputs = Standardizer::fit(inputs.as_ref()).transform(inputs.as_ref());
+    let target = Mat::from_fn(train, 1, |i, _| table[(chosen[i], table.ncols() - 1)]);
+    let target = Standardizer::fit(target.as_ref()).transform(target.as_ref());
+    let mut y: Vec<f64> = (0..train).map(|i| target[(i, 0)]).collect();
+    for i in sample(&mut rng, train, (contamination * train as f64) as usize) {
+        let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
+        y[i] += sign * 3.0 * (1.0 + 0.25 * normal(&mut rng));
+    }
+    let map = Fourier::new(inputs.ncols(), 256, 1.0 / inputs.ncols() as f64, seed);
+    Some(Problem::new(map.transform(inputs.as_ref()).as_ref(), &y).unwrap())
+}
