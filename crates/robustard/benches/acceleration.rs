@@ -38,10 +38,20 @@ fn main() {
                 continue;
             }
             println!("\n{title}: tolerance {tolerance:e}, no pruning");
-            println!("{:24} {:>7} {:>7} {:>6} {:>14} {:>10}  status", "case", "plain", "accel", "ratio", "objective", "change");
+            println!(
+                "{:24} {:>7} {:>7} {:>6} {:>14} {:>10}  status",
+                "case", "plain", "accel", "ratio", "objective", "change"
+            );
             let mut ratios = Vec::new();
             for (name, problem) in cases() {
-                let base = Settings { solver, tolerance, patience: 5, max_iterations: 3000, pruning: false, ..Settings::default() };
+                let base = Settings {
+                    solver,
+                    tolerance,
+                    patience: 5,
+                    max_iterations: 3000,
+                    pruning: false,
+                    ..Settings::default()
+                };
                 let base = match prior.parse::<NoisePrior>() {
                     Ok(prior) => Settings { noise_prior: prior, ..base },
                     Err(_) => base.with_shared_noise(),

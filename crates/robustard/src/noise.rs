@@ -204,6 +204,7 @@ impl NoiseModel {
 
     /// Puts a learnt scale where the bulk of the rows is, whatever the outliers: the start of the noise updates.
     pub fn start_at(&mut self, second_moment: &[f64], bounds: [f64; 2]) {
+        let bounds = self.scale_bounds(bounds);
         let robust = (median(second_moment) / MEDIAN_CHI_SQUARE).clamp(bounds[0], bounds[1]);
         match self {
             Self::StudentT { scale, learning: StudentLearning::Scale | StudentLearning::ScaleAndDegrees, .. }
@@ -212,10 +213,22 @@ impl NoiseModel {
         }
     }
 
+    /// The range of a learnt scale for which every variance lies within `bounds` from below: λ ≥ νs²/(ν + 1).
+    fn scale_bounds(&self, bounds: [f64; 2]) -> [f64; 2] {
+        let least = match *self {
+            Self::StudentT { learning: StudentLearning::ScaleAndDegrees, .. } => DEGREES_RANGE[0],
+            Self::StudentT { degrees, .. } => degrees,
+            _ => return bounds,
+        };
+        let low = bounds[0] * (least + 1.0) / least;
+        [low, bounds[1].max(low)]
+    }
+
     /// Improves the model's own parameters for the given second moments.
     pub fn fit_parameters(&mut self, second_moment: &[f64], row_weight: &[f64], bounds: [f64; 2]) {
         let rows = || second_moment.iter().zip(row_weight).map(|(&e2, &w)| (e2, w));
         let weight_sum: f64 = row_weight.iter().sum();
+        let bounds = self.scale_bounds(bounds);
         match self {
             Self::Shared { .. } | Self::Flat => {}
             Self::StudentT { scale, degrees, learning } => {
@@ -363,6 +376,7 @@ impl NoiseModel {
 
     /// The inverse of [`Self::to_coordinates`]; values outside their range are put on its border.
     pub fn set_coordinates(&mut self, x: [f64; Self::COORDINATES], bounds: [f64; 2]) {
+        let bounds = self.scale_bounds(bounds);
         match self {
             Self::Shared { variance } => *variance = x[0].exp().clamp(bounds[0], bounds[1]),
             Self::Flat => {}

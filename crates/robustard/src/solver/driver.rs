@@ -26,8 +26,8 @@ const MOST_HALVINGS: usize = 12;
 const MOST_READMISSION_ROUNDS: usize = 5;
 /// Columns leave together, at least this share of the active ones at a time, because each time the rows are copied.
 const LEAST_PRUNED_SHARE: f64 = 0.02;
-/// An extrapolated state may be worse than the present one by this share of its objective: rounding, not a worse fit.
-const ROUNDING: f64 = 1e-12;
+/// An extrapolated state may be worse than the present one by this much: rounding, not a worse fit.
+const ROUNDING: f64 = 1e-6;
 /// Longest history for which room is made in advance.
 const LONGEST_RESERVED_TRACE: usize = 10_000;
 
@@ -267,7 +267,7 @@ impl<'a> Fit<'a> {
                 let (posterior, moments) = (self.posterior.as_mut(), &mut self.moments);
                 let found = evaluate(&self.problem, next, posterior, moments, &mut self.interventions);
                 match found {
-                    Ok(value) if value <= self.objective + ROUNDING * self.objective.abs() => {
+                    Ok(value) if value <= self.objective + ROUNDING => {
                         self.state.copy_from(next);
                         self.objective = value;
                         return Some(true);

@@ -179,6 +179,9 @@ impl InnerLasso {
             }
         }
         residual_of(problem, &self.u, &mut self.residual);
+        // Rows that the penalty makes exact are exact, whatever the tolerance left of them.
+        let exact = self.weights.residual.iter().zip(&self.t).map(|(v, t)| *v > 0.0 && *t == 0.0);
+        self.residual.iter_mut().zip(exact).filter(|(_, exact)| *exact).for_each(|(r, _)| *r = 0.0);
         info
     }
 
