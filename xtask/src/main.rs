@@ -1,2 +1,66 @@
-//! Project tasks.
-fn main() {}
+//! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
+
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
+       cargo xtask bench engine          speed of an iteration against the machine's limit
+       cargo xtask bench acceleration [SOLVER] [NOISE]
+                                         evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
+
+/// One check: what it is called and the cargo command behind it.
+struct Step {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+const TEST_STEPS: [Step; 5] = [
+    Step { name: "format", arguments: &["fmt", "--all", "--check"], environment: &[] },
+    Step {
+        name: "clippy",
+        arguments: &["clippy", "--release", "--workspace", "--all-targets", "--", "--deny", "warnings"],
+        environment: &[],
+    },
+    Step {
+        name: "documentation",
+        arguments: &["doc", "--release", "--workspace", "--no-deps"],
+        environment: &[("RUSTDOCFLAGS", "--deny warnings")],
+    },
+    // Optimised, because the tests fit thousands of models; the same build serves `cargo run --release`.
+    Step { name: "tests", arguments: &["test", "--release", "--workspace"], environment: &[] },
+    Step { name: "demo", arguments: &["run", "--release", "--", "demo"], environment: &[] },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let succeeded = match words.as_slice() {
+        ["test"] => TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment)),
+        ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
+            let mut cargo = vec!["bench", "--package", "robustard", "--bench", name, "--"];
+            cargo.extend(rest);
+            run(name, &cargo, &[])
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {
+    eprintln!("── {name}: cargo {}", arguments.join(" "));
+    let status = Command::new(env!("CARGO")).args(arguments).envs(environment.iter().copied()).status();
+    match status {
+        Ok(status) if status.success() => true,
+        Ok(status) => {
+            eprintln!("── {name} failed ({status})");
+            false
+        }
+        Err(error) => {
+            eprintln!("── {name} could not be started: {error}");
+            false
+        }
+    }
+}

@@ -172,7 +172,8 @@ impl Demo {
         let mut out = String::new();
         let n = data.times.len();
         writeln!(out, "Motorcycle crash data (Silverman 1985): {n} rows, acceleration of the head (g)")?;
-        writeln!(out, "against time (ms). Features: powers 1 to {DEGREE} of time (scaled to −1…1), standardized.")?;
+        writeln!(out, "against time (ms). Features: powers 1 to {DEGREE} of time, which is scaled to −1…1,")?;
+        writeln!(out, "each standardized.")?;
         writeln!(out)?;
         writeln!(
             out,
@@ -207,7 +208,7 @@ impl Demo {
         features(&mut out, &fits[1])?;
         flagged_rows(&mut out, &data, &fits[1])?;
 
-        writeln!(out, "\n{FOLDS}-fold cross-validation: trained on wrong rows too, tested on the original targets")?;
+        writeln!(out, "\n{FOLDS}-fold cross-validation, trained on wrong rows too, tested on original targets")?;
         writeln!(out, "  {:<40} {:>8} {:>8}", "", "RMSE", "NLL")?;
         for method in &methods {
             let score = cross_validate(&data, &method.settings, self.seed)?;
@@ -260,11 +261,11 @@ fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Fit) -> std::fmt::Res
     let hits = flagged.iter().filter(|row| data.wrong.contains(row)).count();
     writeln!(
         out,
-        "\nJoint ARD: {} rows to look at, more than {:.1} standard deviations off; {hits} of the {WRONG_ROWS}",
+        "\nJoint ARD: {} rows to look at, more than {:.1} standard deviations off.",
         flagged.len(),
         diagnostics.threshold
     )?;
-    writeln!(out, "wrong ones are among them")?;
+    writeln!(out, "{hits} of the {WRONG_ROWS} wrong ones are among them.")?;
     writeln!(out, "  {:>5} {:>6} {:>8} {:>10} {:>6}", "row", "time", "actual", "predicted", "off")?;
     for &row in flagged.iter().take(10) {
         let predicted = fit.original_units(fit.model.rows.target[row] - diagnostics.loo_residual[row]);

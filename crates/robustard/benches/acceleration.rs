@@ -5,8 +5,8 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{DATA_SETS, Synthetic, fourier_problem};
-use robustard::{Acceleration, NoisePrior, Problem, Settings, SolverKind, fit};
+use common::{DATA_SETS, Synthetic, fourier_split};
+use robustard::{Acceleration, NoisePrior, Problem, Settings, SolverKind, Status, fit};
 
 fn cases() -> Vec<(String, Problem)> {
     let mut cases = Vec::new();
@@ -18,8 +18,8 @@ fn cases() -> Vec<(String, Problem)> {
     }
     for name in DATA_SETS {
         for contamination in [0.0, 0.1] {
-            match fourier_problem(name, contamination, 0) {
-                Some(problem) => cases.push((format!("{name} {contamination}"), problem)),
+            match fourier_split(name, contamination, 0) {
+                Some(split) => cases.push((format!("{name} {contamination}"), split.problem)),
                 None => eprintln!("{name}: no data in ROBUSTARD_DATA, skipped"),
             }
         }
@@ -27,52 +27,69 @@ fn cases() -> Vec<(String, Problem)> {
     cases
 }
 
+const TOLERANCE: f64 = 1e-6;
+
+/// The settings that a title names: a solver and a noise.
+fn settings(solver: SolverKind, noise: &str) -> Settings {
+    let base = Settings {
+        solver,
+        tolerance: TOLERANCE,
+        patience: 5,
+        max_iterations: 5000,
+        pruning: false,
+        acceleration: Acceleration::None,
+        ..Settings::default()
+    };
+    match noise.parse::<NoisePrior>() {
+        Ok(prior) => Settings { noise_prior: prior, ..base },
+        Err(_) => base.with_shared_noise(),
+    }
+}
+
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
-    let solvers = [("em", SolverKind::Em), ("mackay", SolverKind::Mackay)];
-    let tolerance = 1e-6;
-    for (solver_name, solver) in solvers {
-        for prior in ["student-t:4", "contaminated", "inverse-gamma:2,0.1", "shared"] {
-            let title = format!("{solver_name} {prior}");
-            if !arguments.is_empty() && !arguments.iter().all(|a| title.contains(a.as_str())) {
-                continue;
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    for (name, solver) in [("em", SolverKind::Em), ("mackay", SolverKind::Mackay), ("irls-l2", SolverKind::IrlsL2)] {
+        for noise in ["student-t:4", "contaminated", "inverse-gamma:2,0.1", "shared"] {
+            let title = format!("{name} {noise}");
+            if wanted.iter().all(|word| title.contains(word.as_str())) {
+                compare(&title, &settings(solver, noise));
             }
-            println!("\n{title}: tolerance {tolerance:e}, no pruning");
-            println!(
-                "{:24} {:>7} {:>7} {:>6} {:>14} {:>10}  status",
-                "case", "plain", "accel", "ratio", "objective", "change"
-            );
-            let mut ratios = Vec::new();
-            for (name, problem) in cases() {
-                let base = Settings {
-                    solver,
-                    tolerance,
-                    patience: 5,
-                    max_iterations: 3000,
-                    pruning: false,
-                    ..Settings::default()
-                };
-                let base = match prior.parse::<NoisePrior>() {
-                    Ok(prior) => Settings { noise_prior: prior, ..base },
-                    Err(_) => base.with_shared_noise(),
-                };
-                let plain = fit(&problem, &Settings { acceleration: Acceleration::None, ..base.clone() }).unwrap();
-                let fast = fit(&problem, &Settings { acceleration: Acceleration::Anderson, ..base }).unwrap();
-                let ratio = fast.outcome.evaluations as f64 / plain.outcome.evaluations as f64;
-                ratios.push(ratio);
-                println!(
-                    "{name:24} {:>7} {:>7} {ratio:>6.3} {:>14.3} {:>10.3}  {:?}/{:?} rejected {}",
-                    plain.outcome.evaluations,
-                    fast.outcome.evaluations,
-                    plain.outcome.objective,
-                    fast.outcome.objective - plain.outcome.objective,
-                    plain.status(),
-                    fast.status(),
-                    fast.outcome.interventions.rejected_extrapolations,
-                );
-            }
-            ratios.sort_by(f64::total_cmp);
-            println!("median ratio {:.3}", ratios[ratios.len() / 2]);
         }
     }
+}
+
+/// One line per case: plain, accelerated, and accelerated with pruning.
+fn compare(title: &str, plain: &Settings) {
+    println!("\n{title}: tolerance {TOLERANCE:e}, at most {} iterations", plain.max_iterations);
+    println!("{:22} {:>24} | {:>31} | {:>31}", "", "plain", "accelerated", "accelerated and pruned");
+    let heads = format!("{:>7} {:>9} {:>6}", "evals", "change", "ratio");
+    println!("{:22} {:>7} {:>9} {:>6} | {heads} {:>6} | {heads} {:>6}", "", "evals", "objective", "sec", "sec", "sec");
+    let mut ratios = [Vec::new(), Vec::new()];
+    let mut worse = [0, 0];
+    for (name, problem) in cases() {
+        let run = |settings: &Settings| {
+            let model = fit(&problem, settings).expect("the benchmark's problems can be fitted");
+            let mark = if model.status() == Status::Converged { ' ' } else { '*' };
+            (model.outcome.evaluations, model.outcome.objective, model.outcome.elapsed.as_secs_f64(), mark)
+        };
+        let base = run(plain);
+        print!("{name:22} {:>6}{} {:>9.2} {:>6.2}", base.0, base.3, base.1, base.2);
+        for (k, pruning) in [false, true].into_iter().enumerate() {
+            let fast = run(&Settings { acceleration: Acceleration::Anderson, pruning, ..plain.clone() });
+            let ratio = fast.0 as f64 / base.0 as f64;
+            ratios[k].push(ratio);
+            worse[k] += usize::from(fast.1 - base.1 > 0.5);
+            print!(" | {:>6}{} {:>+9.2} {ratio:>6.3} {:>6.2}", fast.0, fast.3, fast.1 - base.1, fast.2);
+        }
+        println!();
+    }
+    for (ratios, (worse, what)) in ratios.iter_mut().zip(worse.iter().zip(["accelerated", "and pruned"])) {
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{what}: median ratio {:.3}; worse by more than 0.5 in {worse} of {} cases",
+            ratios[ratios.len() / 2],
+            ratios.len()
+        );
+    }
+    println!("* stopped by the iteration limit");
 }

@@ -38,6 +38,11 @@
 
 pub use faer;
 
+/// The examples of the README run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 pub mod diagnostics;
 pub mod evidence;
 pub mod features;

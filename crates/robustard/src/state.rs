@@ -23,6 +23,11 @@ impl State {
         }
     }
 
+    /// The variances that can differ: one when the noise is shared, else one per row.
+    pub(crate) fn distinct_variances(&self) -> &[f64] {
+        if self.noise.is_shared() { &self.noise_variance[..1] } else { &self.noise_variance }
+    }
+
     pub(crate) fn copy_from(&mut self, other: &State) {
         self.weight_precision.copy_from_slice(&other.weight_precision);
         self.noise_variance.copy_from_slice(&other.noise_variance);

@@ -68,7 +68,7 @@ pub struct Moments {
     pub residual: Vec<f64>,
     /// qᵢ = xᵢᵀΣxᵢ, n.
     pub latent_variance: Vec<f64>,
-    /// [Π_y]ᵢᵢ, n; with row weights, of the row as a whole.
+    /// Diagonal of Π_y, n; with row weights, of the row as a whole.
     pub sample_precision_diagonal: Vec<f64>,
 }
 

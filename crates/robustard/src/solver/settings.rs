@@ -329,7 +329,8 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named() {
-        let cases: [(&str, fn(&mut Settings)); 12] = [
+        type Spoil = fn(&mut Settings);
+        let cases: [(&str, Spoil); 12] = [
             ("noise_prior", |s| s.noise_prior = NoisePrior::StudentT(Degrees::Fixed(-1.0))),
             ("studentized_power", |s| s.studentized_power = Some(f64::NAN)),
             ("damping_weights", |s| s.damping_weights = 0.0),

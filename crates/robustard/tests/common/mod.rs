@@ -102,22 +102,40 @@ pub fn read_table(name: &str) -> Option<Mat<f64>> {
 pub const DATA_SETS: [&str; 9] =
     ["boston", "carbon", "concrete", "elevators", "energy", "kin8nm", "power", "protein", "yacht"];
 
-/// The paper's tabular design: 80% of the rows, at most 2000, 256 Fourier features of standardized inputs, standardized
-/// target, a share of the targets moved by ±3·N(1, 0.25²).
-pub fn fourier_problem(name: &str, contamination: f64, seed: u64) -> Option<Problem> {
+/// The paper's tabular design and the rows left out of it.
+pub struct FourierSplit {
+    pub problem: Problem,
+    /// Features of the test rows.
+    pub test: Mat<f64>,
+    /// Their targets, clean, in the training target's standard deviations.
+    pub test_target: Vec<f64>,
+}
+
+/// 80% of the rows, at most 2000, 256 Fourier features of standardized inputs, standardized target, a share of the
+/// training targets moved by ±3·N(1, 0.25²).
+pub fn fourier_split(name: &str, contamination: f64, seed: u64) -> Option<FourierSplit> {
     let table = read_table(name)?;
     let mut rng = rng(seed);
-    let train = (table.nrows() * 4 / 5).min(2000);
-    let chosen = sample(&mut rng, table.nrows(), train).into_vec();
-    let inputs = Mat::from_fn(train, table.ncols() - 1, |i, j| table[(chosen[i], j)]);
-    let inputs = Standardizer::fit(inputs.as_ref()).transform(inputs.as_ref());
-    let target = Mat::from_fn(train, 1, |i, _| table[(chosen[i], table.ncols() - 1)]);
-    let target = Standardizer::fit(target.as_ref()).transform(target.as_ref());
-    let mut y: Vec<f64> = (0..train).map(|i| target[(i, 0)]).collect();
-    for i in sample(&mut rng, train, (contamination * train as f64) as usize) {
+    let (n, inputs) = (table.nrows(), table.ncols() - 1);
+    let order = sample(&mut rng, n, n).into_vec();
+    let (train, test) = order.split_at(n * 4 / 5);
+    let train = &train[..train.len().min(2000)];
+    let part = |rows: &[usize], columns: std::ops::Range<usize>| {
+        Mat::from_fn(rows.len(), columns.len(), |i, j| table[(rows[i], columns.start + j)])
+    };
+    let scale_inputs = Standardizer::fit(part(train, 0..inputs).as_ref());
+    let scale_target = Standardizer::fit(part(train, inputs..inputs + 1).as_ref());
+    let map = Fourier::new(inputs, 256, 1.0 / inputs as f64, seed);
+    let features = |rows: &[usize]| map.transform(scale_inputs.transform(part(rows, 0..inputs).as_ref()).as_ref());
+    let target = |rows: &[usize]| -> Vec<f64> {
+        let standard = scale_target.transform(part(rows, inputs..inputs + 1).as_ref());
+        standard.col(0).iter().copied().collect()
+    };
+    let mut y = target(train);
+    for i in sample(&mut rng, train.len(), (contamination * train.len() as f64) as usize) {
         let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
         y[i] += sign * 3.0 * (1.0 + 0.25 * normal(&mut rng));
     }
-    let map = Fourier::new(inputs.ncols(), 256, 1.0 / inputs.ncols() as f64, seed);
-    Some(Problem::new(map.transform(inputs.as_ref()).as_ref(), &y).unwrap())
+    let problem = Problem::new(features(train).as_ref(), &y).unwrap();
+    Some(FourierSplit { problem, test: features(test), test_target: target(test) })
 }
