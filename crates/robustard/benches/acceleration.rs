@@ -35,7 +35,7 @@ fn settings(solver: SolverKind, noise: &str) -> Settings {
         solver,
         tolerance: TOLERANCE,
         patience: 5,
-        max_iterations: 5000,
+        max_iterations: 2000,
         pruning: false,
         acceleration: Acceleration::None,
         ..Settings::default()

@@ -2,7 +2,8 @@
 //!
 //! The plain step is a map x ↦ g(x) on x = (log γ, log λ, the noise model's coordinates). From the last few residuals
 //! f = g(x) − x the accelerator extrapolates to where f would vanish if g were affine. The driver takes the extrapolated
-//! state only if its objective is no worse than the present one, and the plain step otherwise.
+//! state only if its objective is no worse than the present one, and the plain step otherwise; after such a rejection a
+//! few plain steps are made longer instead.
 
 use std::collections::VecDeque;
 
@@ -25,8 +26,24 @@ struct Difference {
     f: Vec<f64>,
 }
 
+/// How the next state is found.
+#[derive(Clone, Copy)]
+enum Mode {
+    Anderson,
+    /// Plain steps made longer. Where the plain solver leaves a saddle, the zero of f lies behind it and Anderson's
+    /// guess is rejected; the way on is the plain direction.
+    Stretch {
+        factor: f64,
+        left: usize,
+    },
+}
+
+/// Stretched steps tried after a rejected extrapolation, each twice as long as the one before.
+const STRETCHED_STEPS: usize = 5;
+
 pub(super) struct Anderson {
     memory: usize,
+    mode: Mode,
     /// Differences between successive points, oldest first.
     differences: VecDeque<Difference>,
     /// Discarded differences, whose room is used again.
@@ -36,12 +53,14 @@ pub(super) struct Anderson {
     calls: usize,
     x: Vec<f64>,
     f: Vec<f64>,
+    target: Vec<f64>,
 }
 
 impl Anderson {
     pub(super) fn new(memory: usize) -> Self {
         Self {
             memory,
+            mode: Mode::Anderson,
             differences: VecDeque::with_capacity(memory + 1),
             spare: Vec::with_capacity(memory + 1),
             last: Difference::default(),
@@ -49,6 +68,7 @@ impl Anderson {
             calls: 0,
             x: Vec::new(),
             f: Vec::new(),
+            target: Vec::new(),
         }
     }
 
@@ -56,6 +76,23 @@ impl Anderson {
     pub(super) fn restart(&mut self) {
         self.spare.extend(self.differences.drain(..));
         self.has_last = false;
+    }
+
+    /// The last extrapolation was taken.
+    pub(super) fn accepted(&mut self) {
+        self.mode = match self.mode {
+            Mode::Stretch { factor, left } if left > 1 => Mode::Stretch { factor: 2.0 * factor, left: left - 1 },
+            _ => Mode::Anderson,
+        };
+    }
+
+    /// The last extrapolation would have been a step back.
+    pub(super) fn rejected(&mut self) {
+        self.restart();
+        self.mode = match self.mode {
+            Mode::Anderson => Mode::Stretch { factor: 2.0, left: STRETCHED_STEPS },
+            Mode::Stretch { .. } => Mode::Anderson,
+        };
     }
 
     /// Writes the extrapolation from `state`, whose plain step is `plain`, into `next`; false when there is no history yet.
@@ -76,31 +113,41 @@ impl Anderson {
         if self.has_last {
             self.remember(&x, &f);
         }
-        let found = self.calls > WARM_UP
-            && !self.differences.is_empty()
-            && self.solve(&f).is_some_and(|coefficients| {
-                // x + f − Σ c (Δx + Δf)
-                let dimension = x.len();
-                self.last.x.resize(dimension, 0.0);
-                let target = &mut self.last.x;
-                for k in 0..dimension {
-                    target[k] = x[k] + f[k];
-                }
-                for (difference, c) in self.differences.iter().zip(&coefficients) {
-                    for k in 0..dimension {
-                        target[k] -= c * (difference.x[k] + difference.f[k]);
-                    }
-                }
-                for k in 0..dimension {
-                    target[k] = target[k].clamp(x[k] - LONGEST_STEP, x[k] + LONGEST_STEP);
-                }
-                from_coordinates(problem, target, state, limits, next)
-            });
+        let found = self.calls > WARM_UP && self.target(&x, &f) && {
+            let target = &mut self.target;
+            for k in 0..x.len() {
+                target[k] = target[k].clamp(x[k] - LONGEST_STEP, x[k] + LONGEST_STEP);
+            }
+            from_coordinates(problem, target, state, limits, next)
+        };
         // The buffers change places: (x, f) is the last point now.
         self.x = std::mem::replace(&mut self.last.x, x);
         self.f = std::mem::replace(&mut self.last.f, f);
         self.has_last = true;
         found
+    }
+
+    /// Writes the extrapolated point into `self.target`; false when there is none.
+    fn target(&mut self, x: &[f64], f: &[f64]) -> bool {
+        let target = &mut self.target;
+        target.clear();
+        match self.mode {
+            Mode::Stretch { factor, .. } => target.extend(x.iter().zip(f).map(|(x, f)| x + factor * f)),
+            Mode::Anderson => {
+                target.extend(x.iter().zip(f).map(|(x, f)| x + f));
+                if self.differences.is_empty() {
+                    return false;
+                }
+                let Some(coefficients) = self.solve(f) else { return false };
+                // x + f − Σ c (Δx + Δf)
+                for (difference, c) in self.differences.iter().zip(&coefficients) {
+                    for (target, (dx, df)) in self.target.iter_mut().zip(difference.x.iter().zip(&difference.f)) {
+                        *target -= c * (dx + df);
+                    }
+                }
+            }
+        }
+        true
     }
 
     fn remember(&mut self, x: &[f64], f: &[f64]) {

@@ -270,11 +270,12 @@ impl<'a> Fit<'a> {
                     Ok(value) if value <= self.objective + ROUNDING => {
                         self.state.copy_from(next);
                         self.objective = value;
+                        accelerator.accepted();
                         return Some(true);
                     }
                     _ => {
                         self.interventions.rejected_extrapolations += 1;
-                        accelerator.restart();
+                        accelerator.rejected();
                     }
                 }
             }
