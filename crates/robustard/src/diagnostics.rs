@@ -7,8 +7,8 @@
 //! | leave-one-out residual | rᵢ/(1 − hᵢ) |
 //! | leave-one-out latent variance | qᵢ/(1 − hᵢ) |
 //! | Cook's distance | rᵢ² hᵢ / (λ̃ᵢ (1 − hᵢ)² Σh): the shift of all weights, measured by Σ_θ⁻¹, per effective weight |
-//! | DFFITS | rᵢ √hᵢ / (√λ̃ᵢ (1 − hᵢ)): the shift of the row's own fit in its standard deviations |
-//! | z | leave-one-out residual / √(s² + leave-one-out latent variance), s² the noise of inliers |
+//! | DFFITS | rᵢ √hᵢ / (√λ̃ᵢ (1 − hᵢ)): the shift of the row's own fit in its standard deviations (internal: λ is not refitted) |
+//! | z | leave-one-out residual / √(σ² + leave-one-out latent variance), σ² the noise variance of inliers |
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
@@ -63,6 +63,13 @@ impl Diagnostics {
             b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
         });
         order
+    }
+}
+
+impl Diagnostics {
+    /// Indices of the flagged rows, most suspicious first.
+    pub fn flagged_rows(&self) -> Vec<usize> {
+        self.ranking().into_iter().filter(|&row| self.flagged[row]).collect()
     }
 }
 

@@ -1,17 +1,20 @@
-//! Measures of predictions and of sparsity.
+//! Measures of predictions and of sparsity. Of nothing, or of lists of different lengths, an error measure is NaN.
 
-/// Root mean square error; NaN of nothing.
+/// Root mean square error.
 pub fn rmse(actual: &[f64], predicted: &[f64]) -> f64 {
-    mean_of(actual.iter().zip(predicted).map(|(a, p)| (a - p).powi(2))).sqrt()
+    mean_of_pairs(actual, predicted, |a, p| (a - p).powi(2)).sqrt()
 }
 
 /// Mean absolute error.
 pub fn mae(actual: &[f64], predicted: &[f64]) -> f64 {
-    mean_of(actual.iter().zip(predicted).map(|(a, p)| (a - p).abs()))
+    mean_of_pairs(actual, predicted, |a, p| (a - p).abs())
 }
 
 /// Mean negative log density of normal predictions.
 pub fn nll(actual: &[f64], predicted: &[f64], std: &[f64]) -> f64 {
+    if actual.len() != predicted.len() || actual.len() != std.len() {
+        return f64::NAN;
+    }
     mean_of(
         actual
             .iter()
@@ -23,6 +26,9 @@ pub fn nll(actual: &[f64], predicted: &[f64], std: &[f64]) -> f64 {
 
 /// Share of the values that lie in their intervals.
 pub fn coverage(actual: &[f64], lower: &[f64], upper: &[f64]) -> f64 {
+    if actual.len() != lower.len() || actual.len() != upper.len() {
+        return f64::NAN;
+    }
     mean_of(actual.iter().zip(lower).zip(upper).map(|((a, l), u)| f64::from(u8::from((l..=u).contains(&a)))))
 }
 
@@ -69,6 +75,10 @@ pub fn quantile_of_sorted(sorted: &[f64], level: f64) -> f64 {
     let below = place.floor() as usize;
     let above = (below + 1).min(last);
     sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
+fn mean_of_pairs(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> f64 {
+    if a.len() == b.len() { mean_of(a.iter().zip(b).map(|(a, b)| of(*a, *b))) } else { f64::NAN }
 }
 
 fn mean_of(values: impl Iterator<Item = f64>) -> f64 {

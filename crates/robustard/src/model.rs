@@ -23,8 +23,9 @@ pub enum BaseNoise {
     Mean,
     /// Mean of the λ between their 5% and 95% quantiles.
     Trimmed,
-    /// The noise model without its outliers: s², with Student-t tails where the noise is Student-t. With a flat prior,
-    /// the variance whose normal noise has the same median square.
+    /// The noise of rows that are not outliers. Student-t noise keeps its tails, which makes intervals wide on normal data
+    /// (97.8% for 95% at ν = 4); contaminated noise leaves its outliers out, so that intervals hold `level` of the inliers;
+    /// with a flat prior, the variance whose normal noise has the same median square.
     Inlier,
 }
 
@@ -123,6 +124,16 @@ pub struct TrainingRows {
 /// Rows that do not fit the model.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PredictError {
+    /// A value that is not a finite number.
+    #[error("column {}, row {} is {value}; drop the row or fill the value in before predicting", .column + 1, .row + 1)]
+    NotFinite {
+        /// Column, counted from 0.
+        column: usize,
+        /// Row, counted from 0.
+        row: usize,
+        /// The value found.
+        value: f64,
+    },
     /// Wrong number of columns.
     #[error("the model has {expected} columns but the rows have {found}; give the columns that it was fitted to")]
     ColumnCount {
@@ -210,7 +221,7 @@ pub struct Interval {
 }
 
 impl Prediction {
-    /// Central intervals that hold new observations with probability `level`.
+    /// Central intervals that hold new observations of the model's base noise with probability `level`.
     pub fn interval(&self, level: f64) -> Result<Interval, PredictError> {
         if !(level > 0.0 && level < 1.0) {
             return Err(PredictError::Level(level));
@@ -227,12 +238,15 @@ impl Prediction {
 pub struct FittedModel {
     /// μ, one per column; 0 where pruned.
     pub coefficients: Vec<f64>,
-    /// √Σⱼⱼ, one per column; 0 where pruned.
+    /// √Σⱼⱼ, with the posterior covariance inflated for robust noise
+    /// ([`NoiseModel::covariance_inflation`]), one per column; 0 where pruned.
     pub standard_errors: Vec<f64>,
     /// γ, one per column; at its upper bound where pruned.
     pub weight_precision: Vec<f64>,
     /// The columns that were not pruned.
     pub active_columns: Vec<usize>,
+    /// The columns whose precision was given, such as an intercept.
+    pub fixed_columns: Vec<usize>,
     /// The training rows.
     pub rows: TrainingRows,
     /// The noise model.
@@ -243,6 +257,8 @@ pub struct FittedModel {
     pub neg_log_evidence: f64,
     /// How the fit went.
     pub outcome: Outcome,
+    /// Factor of the posterior covariance in standard errors and predictions; 1 with shared noise or a flat prior.
+    pub covariance_inflation: f64,
     covariance: Covariance,
 }
 
@@ -259,10 +275,13 @@ impl FittedModel {
         outcome: Outcome,
     ) -> Self {
         let d = problem.column_count();
+        let second_moment: Vec<f64> =
+            moments.residual.iter().zip(&moments.latent_variance).map(|(r, q)| r * r + q).collect();
+        let covariance_inflation = state.noise.covariance_inflation(&second_moment, problem.row_weight());
         let (mut coefficients, mut standard_errors) = (vec![0.0; d], vec![0.0; d]);
         for (k, &column) in active_columns.iter().enumerate() {
             coefficients[column] = moments.mean[k];
-            standard_errors[column] = moments.covariance_diagonal[k].max(0.0).sqrt();
+            standard_errors[column] = (covariance_inflation * moments.covariance_diagonal[k].max(0.0)).sqrt();
         }
         let fitted = problem.target().iter().zip(&moments.residual).map(|(y, r)| y - r).collect();
         Self {
@@ -270,6 +289,9 @@ impl FittedModel {
             standard_errors,
             weight_precision,
             active_columns,
+            fixed_columns: (0..d)
+                .filter(|&j| problem.groups().fixed(problem.groups().of_column()[j]).is_some())
+                .collect(),
             rows: TrainingRows {
                 target: problem.target().to_vec(),
                 fitted,
@@ -281,6 +303,7 @@ impl FittedModel {
             base_noise,
             neg_log_evidence: moments.neg_log_evidence,
             outcome,
+            covariance_inflation,
             covariance,
         }
     }
@@ -293,6 +316,18 @@ impl FittedModel {
     /// How the fit ended.
     pub fn status(&self) -> Status {
         self.outcome.status
+    }
+
+    /// The active columns whose relevance 1/γ is at least `share` of the largest learnt one, most relevant first. Columns of
+    /// very different scales should be standardized for this.
+    pub fn relevant_columns(&self, share: f64) -> Vec<usize> {
+        let relevance = |column: usize| 1.0 / self.weight_precision[column];
+        let learnt = |column: &usize| !self.fixed_columns.contains(column);
+        let mut columns: Vec<usize> = self.active_columns.iter().copied().filter(learnt).collect();
+        columns.sort_by(|&a, &b| relevance(b).total_cmp(&relevance(a)));
+        let largest = columns.first().map_or(0.0, |&column| relevance(column));
+        columns.retain(|&column| relevance(column) >= share * largest);
+        columns
     }
 
     /// Share of the features in use, by the entropy of 1/γ: ESS(θ).
@@ -336,6 +371,11 @@ impl FittedModel {
         if design.ncols() != expected {
             return Err(PredictError::ColumnCount { expected, found: design.ncols() });
         }
+        for (column, values) in design.col_iter().enumerate() {
+            if let Some((row, &value)) = values.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+                return Err(PredictError::NotFinite { column, row, value });
+            }
+        }
         let active = &self.active_columns;
         let weights: Vec<f64> = active.iter().map(|&column| self.coefficients[column]).collect();
         let (mut mean, mut latent_variance) = (Vec::with_capacity(design.nrows()), Vec::with_capacity(design.nrows()));
@@ -352,7 +392,8 @@ impl FittedModel {
                 Par::Seq,
             );
             mean.extend(block_mean);
-            latent_variance.extend(self.covariance.quadratic_forms(rows.as_ref()));
+            let forms = self.covariance.quadratic_forms(rows.as_ref());
+            latent_variance.extend(forms.iter().map(|q| self.covariance_inflation * q));
         }
         let noise = self.predictive_noise(base);
         Ok(Prediction {

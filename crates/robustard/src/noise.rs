@@ -130,6 +130,10 @@ const SHARE_RANGE: [f64; 2] = [1e-6, 0.5];
 const RATIO_CENTRE: f64 = 50.0;
 const RATIO_COUNT: f64 = 0.5;
 const RATIO_RANGE: [f64; 2] = [9.0, 1e10];
+/// Least inlier variance as a share of s²: an exact fit has a median second moment of 0.
+const LEAST_INLIER_SHARE: f64 = 0.1;
+/// Largest correction of the posterior covariance; more would say that the expansion behind it has failed.
+const MOST_INFLATION: f64 = 4.0;
 /// Median of a χ² variable with one degree of freedom: what the median of r²/σ² is under normal noise.
 const MEDIAN_CHI_SQUARE: f64 = 0.454_936_423_119_572_8;
 
@@ -224,13 +228,13 @@ impl NoiseModel {
         [low, bounds[1].max(low)]
     }
 
-    /// Improves the model's own parameters for the given second moments.
-    pub fn fit_parameters(&mut self, second_moment: &[f64], row_weight: &[f64], bounds: [f64; 2]) {
+    /// Improves the model's own parameters for the given second moments; says whether the scale was put on a bound.
+    pub fn fit_parameters(&mut self, second_moment: &[f64], row_weight: &[f64], bounds: [f64; 2]) -> bool {
         let rows = || second_moment.iter().zip(row_weight).map(|(&e2, &w)| (e2, w));
         let weight_sum: f64 = row_weight.iter().sum();
         let bounds = self.scale_bounds(bounds);
         match self {
-            Self::Shared { .. } | Self::Flat => {}
+            Self::Shared { .. } | Self::Flat => false,
             Self::StudentT { scale, degrees, learning } => {
                 if *learning != StudentLearning::Nothing {
                     let (s2, nu) = (*scale, *degrees);
@@ -240,6 +244,7 @@ impl NoiseModel {
                 if *learning == StudentLearning::ScaleAndDegrees {
                     *degrees = improve_degrees(*degrees, *scale, second_moment, row_weight);
                 }
+                *learning != StudentLearning::Nothing && bounds.contains(scale)
             }
             Self::Contaminated { scale, share, ratio } => {
                 let (mut inlier_sum, mut outlier_sum, mut outliers) = (0.0, 0.0, 0.0);
@@ -257,6 +262,7 @@ impl NoiseModel {
                 }
                 *share = ((outliers + SHARE_COUNTS[0]) / (weight_sum + SHARE_COUNTS[1]))
                     .clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
+                bounds.contains(scale)
             }
         }
     }
@@ -323,12 +329,19 @@ impl NoiseModel {
         }
     }
 
-    /// Variance of the noise of a row that is not an outlier.
+    /// Variance of the noise of a row that is not an outlier, given all rows' variances: what is 1 for standard normal
+    /// noise, whatever the model. For Student-t noise s² is not (it is 0.69 at ν = 4), so the median second moment is
+    /// taken there, and with a flat prior.
     pub fn inlier_variance(&self, noise_variance: &[f64]) -> f64 {
         match *self {
             Self::Shared { variance } => variance,
+            Self::Contaminated { scale, .. } => scale,
             Self::Flat => median(noise_variance) / MEDIAN_CHI_SQUARE,
-            Self::StudentT { scale, .. } | Self::Contaminated { scale, .. } => scale,
+            Self::StudentT { scale, degrees, .. } => {
+                // λ = (νs² + e²)/(ν + 1) is increasing in e².
+                let second_moment = (degrees + 1.0) * median(noise_variance) - degrees * scale;
+                (second_moment / MEDIAN_CHI_SQUARE).max(scale * LEAST_INLIER_SHARE)
+            }
         }
     }
 
@@ -336,8 +349,8 @@ impl NoiseModel {
     pub fn log_density(&self, residual: f64, latent: f64, inlier: f64) -> f64 {
         match *self {
             Self::Shared { .. } | Self::Flat => log_normal(residual, inlier + latent),
-            Self::StudentT { degrees, .. } => {
-                let scale = inlier + latent;
+            Self::StudentT { scale, degrees, .. } => {
+                let scale = scale + latent;
                 let half = 0.5 * (degrees + 1.0);
                 ln_gamma(half)
                     - ln_gamma(0.5 * degrees)
@@ -351,6 +364,36 @@ impl NoiseModel {
                 larger + ((inlier - larger).exp() + (outlier - larger).exp()).ln()
             }
         }
+    }
+
+    /// By what factor the posterior covariance, which takes the rows' variances as known, is too small under robust noise.
+    ///
+    /// The weights are an M-estimate with influence ψ(r) = r/λ(r²), whose variance is E[ψ²]/E[ψ′]² where the posterior has
+    /// 1/E[1/λ]: the factor is E[ψ²] E[1/λ]/E[ψ′]², at least 1. It is 1.4 for Student-t noise of ν = 4.
+    pub fn covariance_inflation(&self, second_moment: &[f64], row_weight: &[f64]) -> f64 {
+        let slope_of_precision = |e2: f64| match *self {
+            Self::Shared { .. } | Self::Flat => None,
+            Self::StudentT { scale, degrees, .. } => {
+                let variance = (degrees * scale + e2) / (degrees + 1.0);
+                Some(-1.0 / ((degrees + 1.0) * variance * variance))
+            }
+            Self::Contaminated { scale, share, ratio } => {
+                let p = outlier_probability(e2, scale, share, ratio);
+                let gap = (1.0 - 1.0 / ratio) / scale;
+                Some(-0.5 * p * (1.0 - p) * gap * gap)
+            }
+        };
+        let (mut square, mut slope, mut precision, mut count) = (0.0, 0.0, 0.0, 0.0);
+        for (&e2, &w) in second_moment.iter().zip(row_weight) {
+            let Some(change) = slope_of_precision(e2) else { return 1.0 };
+            let row_precision = 1.0 / self.variance(e2);
+            square += w * e2 * row_precision * row_precision;
+            slope += w * (row_precision + 2.0 * e2 * change);
+            precision += w * row_precision;
+            count += w;
+        }
+        let factor = square * precision / (slope * slope).max(f64::MIN_POSITIVE);
+        if count > 0.0 && factor.is_finite() { factor.clamp(1.0, MOST_INFLATION) } else { 1.0 }
     }
 
     /// The probability that a row with this second moment is an outlier, for the model that has one.

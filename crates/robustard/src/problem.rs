@@ -120,6 +120,43 @@ pub struct NaturalUnits {
     pub weight_precision: Vec<f64>,
 }
 
+/// Weighted sums that give a mean square and a variance.
+#[derive(Debug, Clone, Copy, Default)]
+struct MeanSquare {
+    /// The first value, about which the others are summed: large means then cost no digits.
+    origin: Option<f64>,
+    shift: f64,
+    shift_square: f64,
+    square: f64,
+}
+
+impl MeanSquare {
+    fn add(&mut self, value: f64, share: f64) {
+        let shift = value - *self.origin.get_or_insert(value);
+        self.shift += share * shift;
+        self.shift_square += share * shift * shift;
+        self.square += share * value * value;
+    }
+
+    fn is_constant(&self) -> bool {
+        self.shift_square == 0.0 && self.square > 0.0
+    }
+
+    fn about_zero(&self) -> f64 {
+        positive_or_one(self.square)
+    }
+
+    /// The variance; of a constant, the mean square.
+    fn about_mean(&self) -> f64 {
+        let variance = self.shift_square - self.shift * self.shift;
+        if variance > 0.0 { positive_or_one(variance) } else { self.about_zero() }
+    }
+}
+
+fn positive_or_one(value: f64) -> f64 {
+    if value > 0.0 && value.is_finite() { value } else { 1.0 }
+}
+
 /// A checked regression problem: `n` rows, `d` columns.
 #[derive(Debug, Clone)]
 pub struct Problem {
@@ -134,6 +171,9 @@ pub struct Problem {
 
 impl Problem {
     /// Checks and copies an n × d design matrix and its n targets. All rows weigh 1, each column is its own group.
+    ///
+    /// No intercept is added: unless the target has mean zero, give a column of ones and leave it unshrunk
+    /// ([`Problem::with_unshrunk`]).
     pub fn new(design: MatRef<'_, f64>, target: &[f64]) -> Result<Self, ProblemError> {
         let (n, d) = (design.nrows(), design.ncols());
         if n == 0 {
@@ -189,12 +229,16 @@ impl Problem {
 
     /// Lets columns with the same label share one precision; labels are 0, 1, 2, … without gaps.
     ///
-    /// Replaces any precision fixed before; fix precisions after grouping.
+    /// A precision fixed before stays, for the whole group that its column is now in.
     pub fn with_groups(mut self, labels: &[usize]) -> Result<Self, ProblemError> {
         if labels.len() != self.column_count() {
             return Err(ProblemError::GroupLength { columns: self.column_count(), labels: labels.len() });
         }
-        self.groups = Groups::from_labels(labels)?;
+        let mut groups = Groups::from_labels(labels)?;
+        for (column, &label) in labels.iter().enumerate() {
+            groups.fixed[label] = groups.fixed[label].or(self.groups.fixed[self.groups.of_column[column]]);
+        }
+        self.groups = groups;
         Ok(self)
     }
 
@@ -264,23 +308,24 @@ impl Problem {
         &self.groups
     }
 
-    /// The data's own units for variances and precisions; 1 where the data is all zero.
+    /// The data's own units for variances and precisions; 1 where the data is all zero. With an intercept (a constant column
+    /// of fixed precision) they are taken about the means, as the intercept takes those up.
     pub fn natural_units(&self) -> NaturalUnits {
-        let positive = |value: f64| if value > 0.0 && value.is_finite() { value } else { 1.0 };
-        let weighted_mean_square = |values: &[f64]| -> f64 {
-            values.iter().zip(&self.row_weight).map(|(v, w)| w * v * v).sum::<f64>() / self.weight_sum
-        };
-        let target = positive(weighted_mean_square(&self.target));
-        let mut column_square = vec![0.0; self.column_count()];
-        for (row, weight) in self.rows.col_iter().zip(&self.row_weight) {
-            for (sum, value) in column_square.iter_mut().zip(row.iter()) {
-                *sum += weight * value * value / self.weight_sum;
-            }
+        let mut of_column = vec![MeanSquare::default(); self.column_count()];
+        let mut of_target = MeanSquare::default();
+        for (i, row) in self.rows.col_iter().enumerate() {
+            let share = self.row_weight[i] / self.weight_sum;
+            of_target.add(self.target[i], share);
+            of_column.iter_mut().zip(row.iter()).for_each(|(sum, value)| sum.add(*value, share));
         }
+        let is_fixed = |column: usize| self.groups.fixed[self.groups.of_column[column]].is_some();
+        let has_intercept = (0..self.column_count()).any(|j| is_fixed(j) && of_column[j].is_constant());
+        let unit = |sum: &MeanSquare| if has_intercept { sum.about_mean() } else { sum.about_zero() };
+        let target = unit(&of_target);
         let mut weight_precision = vec![0.0; self.groups.count()];
-        self.groups.sum_into(&mut weight_precision, |column| column_square[column]);
+        self.groups.sum_into(&mut weight_precision, |column| unit(&of_column[column]));
         for (unit, &size) in weight_precision.iter_mut().zip(&self.groups.size) {
-            *unit = positive(*unit / size as f64 / target);
+            *unit = positive_or_one(*unit / size as f64 / target);
         }
         NaturalUnits { noise_variance: target, weight_precision }
     }

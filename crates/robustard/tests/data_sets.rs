@@ -57,7 +57,7 @@ fn studentized_update_resists_leverage() {
         eprintln!("starsCYG: no data (set ROBUSTARD_DATA), skipped");
         return;
     };
-    let standard = Standardizer::fit(table.as_ref()).transform(table.as_ref());
+    let standard = Standardizer::fit(table.as_ref()).transform(table.as_ref()).unwrap();
     let y: Vec<f64> = (0..standard.nrows()).map(|i| standard[(i, 1)]).collect();
     let x = Mat::from_fn(standard.nrows(), 2, |i, j| if j == 0 { 1.0 } else { standard[(i, 0)] });
     let problem = Problem::new(x.as_ref(), &y).unwrap().with_unshrunk(0).unwrap().with_unshrunk(1).unwrap();

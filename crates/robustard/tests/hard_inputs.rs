@@ -140,6 +140,33 @@ fn values_at_their_bounds() {
     }
 }
 
+/// A target far from zero is no trouble when there is an intercept: noise, pruning and weights are as for the centred one.
+#[test]
+fn intercepts_take_up_the_mean() {
+    let mut rng = rng(5);
+    let x = gaussian_matrix(200, 22, &mut rng);
+    let with_ones = Mat::from_fn(200, 23, |i, j| if j == 0 { 1.0 } else { x[(i, j - 1)] });
+    let noise: Vec<f64> = (0..200).map(|_| normal(&mut rng)).collect();
+    for offset in [0.0, 1e3, 1e6] {
+        let y: Vec<f64> = (0..200).map(|i| offset + 2.0 * x[(i, 0)] - x[(i, 1)] + noise[i]).collect();
+        for settings in [Settings::default(), Settings::default().with_shared_noise()] {
+            let problem = Problem::new(with_ones.as_ref(), &y).unwrap().with_unshrunk(0).unwrap();
+            let model = fit(&problem, &settings).unwrap();
+            assert!(model.active_columns.len() < 16, "{offset}: {:?}", model.active_columns);
+            assert!((0.7..1.4).contains(&model.inlier_variance()), "{offset}: {}", model.inlier_variance());
+            assert_eq!(model.outcome.interventions.clipped_noise, 0);
+            assert_eq!(model.fixed_columns, [0]);
+            let relevant = model.relevant_columns(0.1);
+            assert!(relevant.contains(&1) && relevant.contains(&2) && !relevant.contains(&0), "{relevant:?}");
+        }
+    }
+    // Grouping keeps what was fixed.
+    let y = noise;
+    let labels: Vec<usize> = (0..23usize).map(|j| j.div_ceil(2)).collect();
+    let problem = Problem::new(with_ones.as_ref(), &y).unwrap().with_unshrunk(0).unwrap().with_groups(&labels).unwrap();
+    assert!(problem.groups().fixed(0).is_some() && problem.groups().fixed(1).is_none());
+}
+
 #[test]
 fn bad_tables_are_named() {
     let (x, y) = table(3, 2);
@@ -172,5 +199,6 @@ fn bad_tables_are_named() {
     let model = fit(&problem, &Settings::default()).unwrap();
     assert!(model.predict(Mat::zeros(1, 5).as_ref()).unwrap_err().to_string().contains("2 columns"));
     assert!(model.predict(x.as_ref()).unwrap().interval(1.0).is_err());
+    assert!(model.predict(with(2, 1, f64::NAN).as_ref()).unwrap_err().to_string().contains("column 2, row 3"));
     assert!(model.predict(Mat::zeros(0, 2).as_ref()).unwrap().mean.is_empty());
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Synthetic, gaussian_matrix, normal, rng};
+use rand::RngExt;
 use robustard::metrics::{coverage, mean, rmse, top_k_recall};
 use robustard::{FittedModel, NoiseKind, Problem, Settings, fit};
 
@@ -85,17 +86,63 @@ fn intervals_cover() {
     }
 }
 
-/// A clean table shows about as many flagged rows as stated: half a row on average.
+/// A clean table shows about as many flagged rows as stated, half a row on average, with every noise model.
 #[test]
 fn clean_tables_flag_few_rows() {
     let clean = Synthetic { contamination: 0.0, ..Synthetic::PAPER };
-    let flagged: usize = (0..20)
-        .map(|seed| {
-            let model = fit(&clean.problem(seed), &Settings::default().with_shared_noise()).unwrap();
-            model.diagnose().flagged.iter().filter(|f| **f).count()
-        })
-        .sum();
-    assert!(flagged <= 24, "{flagged} rows flagged in 20 clean tables, 10 expected");
+    for settings in [
+        Settings::default().with_shared_noise(),
+        Settings::default(),
+        Settings { noise_prior: "student-t:learned".parse().unwrap(), ..Settings::default() },
+        Settings { noise_prior: "contaminated".parse().unwrap(), ..Settings::default() },
+    ] {
+        let flagged: usize =
+            (0..40).map(|seed| fit(&clean.problem(seed), &settings).unwrap().diagnose().flagged_rows().len()).sum();
+        println!("{:?} {}: {flagged} in 40 tables", settings.noise, settings.noise_prior);
+        // 20 expected, standard deviation 4.5.
+        assert!(flagged <= 40, "{}: {flagged} rows flagged in 40 clean tables", settings.noise_prior);
+    }
+}
+
+/// Standard errors are the spread of the weights over repetitions, also under robust noise, whose posterior is too narrow
+/// without its correction.
+#[test]
+fn standard_errors_are_honest() {
+    let t4 = |rng: &mut rand_chacha::ChaCha8Rng| {
+        let chi: f64 = (0..4).map(|_| normal(rng).powi(2)).sum();
+        normal(rng) / (chi / 4.0).sqrt()
+    };
+    let noises: [(&str, &dyn Fn(&mut rand_chacha::ChaCha8Rng) -> f64); 3] = [
+        ("normal", &normal),
+        ("t4", &t4),
+        ("contaminated", &|rng| if rng.random::<f64>() < 0.1 { 10.0 * normal(rng) } else { normal(rng) }),
+    ];
+    let covered = |settings: &Settings, noise: &dyn Fn(&mut rand_chacha::ChaCha8Rng) -> f64| -> f64 {
+        let mut hits = 0;
+        for seed in 0..150 {
+            let mut rng = rng(3000 + seed);
+            let x = gaussian_matrix(300, 3, &mut rng);
+            let truth = [1.0, -2.0, 0.5];
+            let y: Vec<f64> =
+                (0..300).map(|i| (0..3).map(|j| truth[j] * x[(i, j)]).sum::<f64>() + noise(&mut rng)).collect();
+            let mut problem = Problem::new(x.as_ref(), &y).unwrap();
+            for j in 0..3 {
+                problem = problem.with_unshrunk(j).unwrap();
+            }
+            let model = fit(&problem, settings).unwrap();
+            hits +=
+                (0..3).filter(|&j| (model.coefficients[j] - truth[j]).abs() < 1.96 * model.standard_errors[j]).count();
+        }
+        hits as f64 / 450.0
+    };
+    for prior in ["student-t:4", "student-t:learned", "contaminated"] {
+        let settings = Settings { noise_prior: prior.parse().unwrap(), ..Settings::default() };
+        for (name, noise) in noises {
+            let share = covered(&settings, noise);
+            println!("{prior} on {name} noise: {share:.3}");
+            assert!((0.92..=0.98).contains(&share), "{prior} on {name} noise: {share}");
+        }
+    }
 }
 
 /// The contaminated normal's probabilities find the outliers and leave the others.

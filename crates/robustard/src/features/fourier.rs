@@ -6,6 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use serde::{Deserialize, Serialize};
 
+use super::{FeatureError, check_columns, check_positive};
+
 /// Random Fourier features √(2/K) cos(xᵀw + b), which approximate the kernel exp(−γ‖x − x′‖²).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fourier {
@@ -20,23 +22,25 @@ pub struct Fourier {
 impl Fourier {
     /// Draws K features for `inputs` inputs; w ~ N(0, 2γ), b uniform. scikit-learn's `RBFSampler` uses γ = 1/inputs on
     /// standardized inputs by default, and so does the paper.
-    pub fn new(inputs: usize, features: usize, gamma: f64, seed: u64) -> Self {
+    pub fn new(inputs: usize, features: usize, gamma: f64, seed: u64) -> Result<Self, FeatureError> {
+        check_positive("gamma", gamma)?;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let scale = (2.0 * gamma).sqrt();
         let frequencies = (0..inputs * features).map(|_| scale * rng.sample::<f64, _>(StandardNormal)).collect();
         let phases = (0..features).map(|_| TAU * rng.random::<f64>()).collect();
-        Self { frequencies, phases, inputs }
+        Ok(Self { frequencies, phases, inputs })
     }
 
     /// n × K features.
-    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
+        check_columns(self.inputs, inputs)?;
         let scale = (2.0 / self.phases.len() as f64).sqrt();
         let frequencies = MatRef::from_column_major_slice(&self.frequencies, self.inputs, self.phases.len());
         let mut features = inputs * frequencies;
         for (k, phase) in self.phases.iter().enumerate() {
             features.col_as_slice_mut(k).iter_mut().for_each(|value| *value = scale * (*value + phase).cos());
         }
-        features
+        Ok(features)
     }
 }
 
@@ -47,7 +51,7 @@ mod tests {
     #[test]
     fn features_approximate_the_kernel_and_follow_the_seed() {
         let x = Mat::from_fn(6, 2, |i, j| (i as f64 * 0.4 - j as f64).sin());
-        let features = Fourier::new(2, 20_000, 0.5, 3).transform(x.as_ref());
+        let features = Fourier::new(2, 20_000, 0.5, 3).unwrap().transform(x.as_ref()).unwrap();
         for a in 0..6 {
             for b in 0..6 {
                 let distance: f64 = (0..2).map(|j| (x[(a, j)] - x[(b, j)]).powi(2)).sum();
@@ -57,5 +61,7 @@ mod tests {
         }
         assert_eq!(Fourier::new(2, 5, 0.5, 3), Fourier::new(2, 5, 0.5, 3));
         assert_ne!(Fourier::new(2, 5, 0.5, 3), Fourier::new(2, 5, 0.5, 4));
+        assert!(Fourier::new(2, 5, -1.0, 3).is_err());
+        assert!(Fourier::new(3, 5, 0.5, 3).unwrap().transform(x.as_ref()).is_err());
     }
 }

@@ -5,7 +5,40 @@ mod kernel;
 mod polynomial;
 mod standardize;
 
+use faer::MatRef;
+use thiserror::Error;
+
 pub use fourier::Fourier;
 pub use kernel::Kernel;
 pub use polynomial::Polynomial;
 pub use standardize::Standardizer;
+
+/// Why a map cannot be made or applied.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum FeatureError {
+    /// Wrong number of columns.
+    #[error("the feature map has {expected} input columns but the rows have {found}; give the columns it was made for")]
+    ColumnCount {
+        /// Inputs of the map.
+        expected: usize,
+        /// Columns given.
+        found: usize,
+    },
+    /// A parameter out of range.
+    #[error("the {name} of the feature map is {value}; it must be finite and above 0")]
+    NotPositive {
+        /// The parameter.
+        name: &'static str,
+        /// The value given.
+        value: f64,
+    },
+}
+
+fn check_columns(expected: usize, inputs: MatRef<'_, f64>) -> Result<(), FeatureError> {
+    let found = inputs.ncols();
+    if found == expected { Ok(()) } else { Err(FeatureError::ColumnCount { expected, found }) }
+}
+
+fn check_positive(name: &'static str, value: f64) -> Result<(), FeatureError> {
+    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(FeatureError::NotPositive { name, value }) }
+}

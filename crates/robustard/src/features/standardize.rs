@@ -1,6 +1,8 @@
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
+use super::{FeatureError, check_columns};
+
 /// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standardizer {
@@ -30,8 +32,9 @@ impl Standardizer {
     }
 
     /// The standardized columns.
-    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
-        Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| (inputs[(i, j)] - self.mean[j]) / self.scale[j])
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
+        check_columns(self.mean.len(), inputs)?;
+        Ok(Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| (inputs[(i, j)] - self.mean[j]) / self.scale[j]))
     }
 }
 
@@ -47,7 +50,7 @@ mod tests {
             2 => 1e-200 * (i as f64).sin(),
             _ => 7.1,
         });
-        let z = Standardizer::fit(x.as_ref()).transform(x.as_ref());
+        let z = Standardizer::fit(x.as_ref()).transform(x.as_ref()).unwrap();
         for j in 0..4 {
             let mean = z.col(j).iter().sum::<f64>() / 50.0;
             let variance = z.col(j).iter().map(|v| v * v).sum::<f64>() / 50.0;

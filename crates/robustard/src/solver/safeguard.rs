@@ -17,7 +17,7 @@ pub struct Interventions {
     pub largest_jitter: f64,
     /// Values of γ put on a bound, summed over iterations.
     pub clipped_weights: usize,
-    /// Values of λ put on a bound, summed over iterations.
+    /// Values of λ, or of a noise model's scale, put on a bound, summed over iterations.
     pub clipped_noise: usize,
     /// Proposed values that were not numbers and were left where they were.
     pub repaired: usize,
@@ -155,7 +155,8 @@ impl Safeguard {
             next.noise_variance.fill(*variance);
             return counts;
         }
-        next.noise.fit_parameters(&proposal.second_moment, problem.row_weight(), bounds);
+        let at_bound = next.noise.fit_parameters(&proposal.second_moment, problem.row_weight(), bounds);
+        counts.clipped_noise += usize::from(at_bound);
         if self.damping_noise < 1.0 {
             let (old, new) = (state.noise.to_coordinates(), next.noise.to_coordinates());
             let damped = std::array::from_fn(|k| old[k] + self.damping_noise * (new[k] - old[k]));

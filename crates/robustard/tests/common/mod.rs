@@ -125,10 +125,12 @@ pub fn fourier_split(name: &str, contamination: f64, seed: u64) -> Option<Fourie
     };
     let scale_inputs = Standardizer::fit(part(train, 0..inputs).as_ref());
     let scale_target = Standardizer::fit(part(train, inputs..inputs + 1).as_ref());
-    let map = Fourier::new(inputs, 256, 1.0 / inputs as f64, seed);
-    let features = |rows: &[usize]| map.transform(scale_inputs.transform(part(rows, 0..inputs).as_ref()).as_ref());
+    let map = Fourier::new(inputs, 256, 1.0 / inputs as f64, seed).unwrap();
+    let features = |rows: &[usize]| {
+        map.transform(scale_inputs.transform(part(rows, 0..inputs).as_ref()).unwrap().as_ref()).unwrap()
+    };
     let target = |rows: &[usize]| -> Vec<f64> {
-        let standard = scale_target.transform(part(rows, inputs..inputs + 1).as_ref());
+        let standard = scale_target.transform(part(rows, inputs..inputs + 1).as_ref()).unwrap();
         standard.col(0).iter().copied().collect()
     };
     let mut y = target(train);
