@@ -27,7 +27,7 @@ fn demo_finds_the_wrong_rows_and_predicts_better() {
         let output = text(&output.stdout);
         assert!(output.lines().all(|line| line.chars().count() <= 80), "{output}");
         assert!(output.contains("Made wrong on purpose: 6 random rows"));
-        let found: usize = output.matches("made wrong").count();
+        let found: usize = output.matches("  made wrong").count();
         assert!(found >= 5, "seed {seed}: {found} of 6 found\n{output}");
         let (joint, shared) = (scores(&output, "joint ARD (each"), scores(&output, "model-only"));
         assert!(joint[0] < shared[0] && joint[1] < shared[1], "seed {seed}: {joint:?} {shared:?}");
@@ -37,8 +37,8 @@ fn demo_finds_the_wrong_rows_and_predicts_better() {
 
 #[test]
 fn the_same_seed_gives_the_same_output() {
-    assert_eq!(robustard(&["demo"]).stdout, robustard(&["demo", "--seed", "1"]).stdout);
-    assert_ne!(robustard(&["demo"]).stdout, robustard(&["demo", "--seed", "2"]).stdout);
+    assert_eq!(robustard(&["demo"]).stdout, robustard(&["demo", "--seed", "2"]).stdout);
+    assert_ne!(robustard(&["demo"]).stdout, robustard(&["demo", "--seed", "3"]).stdout);
 }
 
 #[test]
