@@ -1,0 +1,166 @@
+//! Delimited text: delimiter and header are found out, types are inferred from the first rows, and the rest is parsed in
+//! parallel where no quoted line break can be cut in two.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_csv::ReaderBuilder;
+use arrow_csv::reader::Format;
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use rayon::prelude::*;
+
+use crate::read::Header;
+
+/// Rows from which types are inferred; if a later row disagrees, everything is read as text first.
+const SAMPLE_ROWS: usize = 1000;
+/// Lines looked at to find the delimiter.
+const SAMPLE_LINES: usize = 50;
+/// Text above this size is parsed in parallel.
+const PARALLEL_BYTES: usize = 1 << 20;
+const BATCH_ROWS: usize = 1 << 16;
+const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+
+/// The delimiter that cuts most of the first lines into the same number of fields, at least two; a comma if none does.
+pub(crate) fn find_delimiter(text: &[u8]) -> u8 {
+    let score = |delimiter: u8| {
+        let counts: Vec<usize> = lines(text).take(SAMPLE_LINES).map(|line| fields(line, delimiter).len()).collect();
+        let first = counts.first().copied().unwrap_or(1);
+        let agreeing = counts.iter().filter(|&&count| count == first).count();
+        if first < 2 { 0 } else { agreeing * 1000 / counts.len() * 100 + first.min(99) }
+    };
+    DELIMITERS.into_iter().rev().max_by_key(|&delimiter| score(delimiter)).filter(|&d| score(d) > 0).unwrap_or(b',')
+}
+
+/// A header is a first row without numbers or empty fields.
+pub(crate) fn has_header(text: &[u8], delimiter: u8, header: Header) -> bool {
+    let is_name = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
+    match header {
+        Header::Yes => true,
+        Header::No => false,
+        Header::Auto => lines(text).next().is_none_or(|line| fields(line, delimiter).iter().all(is_name)),
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| byte == b'\n').map(|line| line.trim_ascii()).filter(|line| !line.is_empty())
+}
+
+/// The fields of one line, quotes removed.
+fn fields(line: &[u8], delimiter: u8) -> Vec<String> {
+    let mut fields = vec![Vec::new()];
+    let mut quoted = false;
+    for &byte in line {
+        match byte {
+            b'"' => quoted = !quoted,
+            _ if byte == delimiter && !quoted => fields.push(Vec::new()),
+            _ => fields.last_mut().expect("never empty").push(byte),
+        }
+    }
+    fields.iter().map(|field| String::from_utf8_lossy(field).trim().to_owned()).collect()
+}
+
+/// Parses the text. Columns without a header are named c1, c2, ….
+pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Schema>, Vec<RecordBatch>), ArrowError> {
+    let format = Format::default().with_header(header).with_delimiter(delimiter);
+    let (schema, _) = format.infer_schema(text, Some(SAMPLE_ROWS))?;
+    let typed = Arc::new(named(&schema, header, |field| match field.data_type() {
+        DataType::Null => DataType::Utf8,
+        other => other.clone(),
+    }));
+    match parse_as(text, &typed, &format, header) {
+        Ok(batches) => Ok((typed, batches)),
+        // A later row is of another type than the first ones.
+        Err(ArrowError::ParseError(_)) => {
+            let text_only = Arc::new(named(&schema, header, |_| DataType::Utf8));
+            let batches = parse_as(text, &text_only, &format, header)?;
+            Ok((text_only, batches))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn named(schema: &Schema, header: bool, data_type: impl Fn(&Field) -> DataType) -> Schema {
+    let name = |k: usize, field: &Field| if header { field.name().trim().to_owned() } else { format!("c{}", k + 1) };
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .map(|(k, field)| Field::new(name(k, field), data_type(field), true))
+        .collect();
+    Schema::new(fields)
+}
+
+fn parse_as(text: &[u8], schema: &Arc<Schema>, format: &Format, header: bool) -> Result<Vec<RecordBatch>, ArrowError> {
+    let parse = |part: &[u8], header: bool| -> Result<Vec<RecordBatch>, ArrowError> {
+        let format = format.clone().with_header(header);
+        ReaderBuilder::new(schema.clone()).with_format(format).with_batch_size(BATCH_ROWS).build(part)?.collect()
+    };
+    // A quoted field may hold a line break; without quotes every line break ends a row.
+    let threads = rayon::current_num_threads();
+    if text.len() < PARALLEL_BYTES || threads < 2 || text.contains(&b'"') {
+        return parse(text, header);
+    }
+    let pieces = cut_at_lines(text, 4 * threads);
+    let parsed: Result<Vec<_>, ArrowError> =
+        pieces.into_par_iter().enumerate().map(|(k, piece)| parse(piece, header && k == 0)).collect();
+    match parsed {
+        Ok(batches) => Ok(batches.into_iter().flatten().collect()),
+        // Line numbers in messages count from the start of the file only when it is read in one go.
+        Err(_) => parse(text, header),
+    }
+}
+
+/// About `count` pieces, each ending with a line break.
+fn cut_at_lines(text: &[u8], count: usize) -> Vec<&[u8]> {
+    let mut pieces = Vec::with_capacity(count);
+    let mut rest = text;
+    let length = text.len() / count + 1;
+    while rest.len() > length {
+        let Some(end) = rest[length..].iter().position(|&byte| byte == b'\n') else { break };
+        let (piece, after) = rest.split_at(length + end + 1);
+        pieces.push(piece);
+        rest = after;
+    }
+    if !rest.is_empty() {
+        pieces.push(rest);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_and_headers_are_found() {
+        for (text, delimiter, header) in [
+            ("a,b\n1,2\n", b',', true),
+            ("a;b\n1,5;2\n", b';', true),
+            ("a\tb\n1\t2\n", b'\t', true),
+            ("1|2\n3|4\n", b'|', false),
+            ("a\n1\n2\n", b',', true),
+            ("\"x,y\",z\n\"1,2\",3\n", b',', true),
+        ] {
+            let found = find_delimiter(text.as_bytes());
+            assert_eq!(found as char, delimiter as char, "{text}");
+            assert_eq!(has_header(text.as_bytes(), found, Header::Auto), header, "{text}");
+        }
+    }
+
+    #[test]
+    fn parallel_parsing_keeps_the_order() {
+        let rows = 200_000;
+        let text: String =
+            std::iter::once("i,x\n".to_owned()).chain((0..rows).map(|i| format!("{i},{}.5\n", i % 7))).collect();
+        let (_, batches) = parse(text.as_bytes(), b',', true).unwrap();
+        let mut next = 0;
+        for batch in batches {
+            let column = batch.column(0).as_any().downcast_ref::<arrow_array::Int64Array>().unwrap();
+            for value in column.values() {
+                assert_eq!(*value, next);
+                next += 1;
+            }
+        }
+        assert_eq!(next, rows);
+    }
+}

@@ -1,0 +1,414 @@
+//! Columns of a table to numbers for a model, the same way for new tables.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use arrow_schema::DataType;
+use robustard::faer::Mat;
+use serde::{Deserialize, Serialize};
+
+use crate::error::TableError;
+use crate::table::Table;
+
+/// Text columns with more values than this are not categories.
+const MOST_LEVELS: usize = 50;
+/// Nor are those in which a value occurs less often than this on average.
+const LEAST_ROWS_PER_LEVEL: usize = 2;
+/// The level of rows whose category is missing, when missing values are filled in.
+const MISSING_LEVEL: &str = "missing";
+
+/// What to do about missing values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// Refuse them.
+    Error,
+    /// Leave those rows out.
+    Drop,
+    /// Fill in the median and add a column that says so; a category of its own for text.
+    Impute,
+}
+
+impl FromStr for Missing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "error" => Ok(Self::Error),
+            "drop" => Ok(Self::Drop),
+            "impute" => Ok(Self::Impute),
+            _ => Err(format!("'{text}' is not one of error, drop, impute")),
+        }
+    }
+}
+
+/// Which columns are used, and how.
+#[derive(Debug, Clone)]
+pub struct EncodeOptions {
+    /// The column to predict.
+    pub target: String,
+    /// If not empty, only these are inputs.
+    pub include: Vec<String>,
+    /// These are not inputs.
+    pub exclude: Vec<String>,
+    /// These are categories even if they hold numbers or many values.
+    pub categorical: Vec<String>,
+    /// How often each row counts.
+    pub weights: Option<String>,
+    /// Names the rows in outputs.
+    pub id: Option<String>,
+    /// Missing values.
+    pub missing: Missing,
+    /// Refuse columns that cannot be used instead of leaving them out.
+    pub strict: bool,
+}
+
+impl EncodeOptions {
+    /// Everything else as a user would want it.
+    pub fn new(target: &str) -> Self {
+        Self {
+            target: target.to_owned(),
+            include: Vec::new(),
+            exclude: Vec::new(),
+            categorical: Vec::new(),
+            weights: None,
+            id: None,
+            missing: Missing::Error,
+            strict: false,
+        }
+    }
+}
+
+/// How a column becomes numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ColumnKind {
+    /// As it is.
+    Number,
+    /// As it is, with the median where it is missing and a second column that says where.
+    ImputedNumber {
+        /// Median of the rows that have a value.
+        median: f64,
+    },
+    /// One column for each level, 1 in the rows that have it.
+    Category {
+        /// The levels, in order.
+        levels: Vec<String>,
+    },
+}
+
+/// An input column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// How it becomes numbers.
+    #[serde(flatten)]
+    pub kind: ColumnKind,
+}
+
+/// A column that is not used, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: String,
+    /// The reason, as a phrase.
+    pub reason: String,
+}
+
+/// The schema of a model: which columns it uses and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Encoder {
+    /// The column to predict.
+    pub target: String,
+    /// The inputs.
+    pub columns: Vec<Column>,
+    /// Row weights.
+    pub weights: Option<String>,
+    /// Row names.
+    pub id: Option<String>,
+    /// Missing values.
+    pub missing: Missing,
+    /// Columns of the training table that are not used.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A table as numbers.
+#[derive(Debug, Clone)]
+pub struct Encoded {
+    /// One row per kept row, one column per name.
+    pub inputs: Mat<f64>,
+    /// Indices of the kept rows in the table.
+    pub rows: Vec<usize>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// One input column's values, before rows are dropped.
+struct Values {
+    /// One list per encoded column; NaN where missing.
+    encoded: Vec<Vec<f64>>,
+    missing: Vec<bool>,
+    note: Option<String>,
+}
+
+impl Encoder {
+    /// Decides, for each column of a training table, how it is used.
+    pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Self, TableError> {
+        for name in [&options.target].into_iter().chain(&options.weights).chain(&options.id) {
+            table.column(name)?;
+        }
+        for name in options.include.iter().chain(&options.exclude).chain(&options.categorical) {
+            table.column(name)?;
+        }
+        let mut encoder = Self {
+            target: options.target.clone(),
+            columns: Vec::new(),
+            weights: options.weights.clone(),
+            id: options.id.clone(),
+            missing: options.missing,
+            left_out: Vec::new(),
+        };
+        let has_role = |name: &String| {
+            *name == options.target || Some(name) == options.weights.as_ref() || Some(name) == options.id.as_ref()
+        };
+        let is_wanted = |name: &String| {
+            (options.include.is_empty() || options.include.contains(name)) && !options.exclude.contains(name)
+        };
+        let mut missing = Vec::new();
+        for name in table.names().into_iter().filter(|name| !has_role(name)) {
+            if !is_wanted(&name) {
+                encoder.left_out.push(LeftOut { name, reason: "not asked for".to_owned() });
+                continue;
+            }
+            match kind_of(table, &name, options)? {
+                Ok(kind) => {
+                    let absent = table.column(&name)?.null_count() + nan_count(table, &name)?;
+                    if absent > 0 && options.missing == Missing::Error {
+                        missing.push((name.clone(), absent));
+                    }
+                    encoder.columns.push(Column { name, kind });
+                }
+                Err(reason) if options.strict => return Err(TableError::Unusable { column: name, reason }),
+                Err(reason) => encoder.left_out.push(LeftOut { name, reason }),
+            }
+        }
+        if !missing.is_empty() {
+            return Err(TableError::Missing { columns: missing });
+        }
+        if encoder.columns.is_empty() {
+            let reasons = encoder.left_out.iter().map(|left| format!("'{}' is left out: {}", left.name, left.reason));
+            return Err(TableError::NothingLeft { reasons: reasons.collect() });
+        }
+        Ok(encoder)
+    }
+
+    /// Names of the encoded columns: `area`, `city=Paris`, `area (missing)`.
+    pub fn names(&self) -> Vec<String> {
+        self.columns
+            .iter()
+            .flat_map(|Column { name, kind }| match kind {
+                ColumnKind::Number => vec![name.clone()],
+                ColumnKind::ImputedNumber { .. } => vec![name.clone(), format!("{name} (missing)")],
+                ColumnKind::Category { levels } => levels.iter().map(|level| format!("{name}={level}")).collect(),
+            })
+            .collect()
+    }
+
+    /// For each encoded column the group it shares a precision with: the levels of a category are one group.
+    pub fn groups(&self) -> Vec<usize> {
+        let mut labels = Vec::new();
+        let mut next = 0;
+        for column in &self.columns {
+            match &column.kind {
+                ColumnKind::Number => labels.push(next),
+                ColumnKind::ImputedNumber { .. } => {
+                    labels.extend([next, next + 1]);
+                    next += 1;
+                }
+                ColumnKind::Category { levels } => labels.extend(std::iter::repeat_n(next, levels.len())),
+            }
+            next += 1;
+        }
+        labels
+    }
+
+    /// Encodes the inputs of a table. Rows in `required` (target or weights) that are NaN count as missing too.
+    pub fn encode(&self, table: &Table, required: &[&[f64]]) -> Result<Encoded, TableError> {
+        let known = table.names();
+        let mut values = Vec::new();
+        for column in &self.columns {
+            if !known.contains(&column.name) {
+                return Err(TableError::ModelColumn { column: column.name.clone(), known });
+            }
+            values.push(self.values(table, column)?);
+        }
+        let is_missing = |row: usize| {
+            values.iter().any(|values| values.missing[row]) || required.iter().any(|column| column[row].is_nan())
+        };
+        let rows: Vec<usize> = (0..table.row_count()).filter(|&row| !is_missing(row)).collect();
+        if rows.len() < table.row_count() && self.missing != Missing::Drop {
+            let counts = self.columns.iter().zip(&values).map(|(column, values)| {
+                (column.name.clone(), values.missing.iter().filter(|missing| **missing).count())
+            });
+            return Err(TableError::Missing { columns: counts.filter(|(_, count)| *count > 0).collect() });
+        }
+        let mut notes: Vec<String> = values.iter().filter_map(|values| values.note.clone()).collect();
+        if rows.len() < table.row_count() {
+            notes.push(format!("{} rows with missing values are left out", table.row_count() - rows.len()));
+        }
+        let encoded: Vec<&Vec<f64>> = values.iter().flat_map(|values| &values.encoded).collect();
+        let inputs = Mat::from_fn(rows.len(), encoded.len(), |i, j| encoded[j][rows[i]]);
+        Ok(Encoded { inputs, rows, notes })
+    }
+
+    fn values(&self, table: &Table, column: &Column) -> Result<Values, TableError> {
+        match &column.kind {
+            ColumnKind::Number | ColumnKind::ImputedNumber { .. } => {
+                let values = number_values(table, &column.name)?;
+                let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
+                Ok(match column.kind {
+                    ColumnKind::ImputedNumber { median } => {
+                        let filled = values.iter().map(|value| if value.is_nan() { median } else { *value }).collect();
+                        let indicator = missing.iter().map(|&missing| f64::from(u8::from(missing))).collect();
+                        Values { encoded: vec![filled, indicator], missing: vec![false; values.len()], note: None }
+                    }
+                    _ => Values { encoded: vec![values], missing, note: None },
+                })
+            }
+            ColumnKind::Category { levels } => {
+                Ok(self.category_values(table.texts(&column.name)?, &column.name, levels))
+            }
+        }
+    }
+
+    fn category_values(&self, texts: Vec<Option<String>>, name: &str, levels: &[String]) -> Values {
+        let mut encoded = vec![vec![0.0; texts.len()]; levels.len()];
+        let mut missing = vec![false; texts.len()];
+        let mut unseen = BTreeSet::new();
+        let mut unseen_rows = 0;
+        for (row, text) in texts.into_iter().enumerate() {
+            let level = match text {
+                Some(text) => text,
+                None if self.missing == Missing::Impute => MISSING_LEVEL.to_owned(),
+                None => {
+                    missing[row] = true;
+                    continue;
+                }
+            };
+            match levels.binary_search(&level) {
+                Ok(k) => encoded[k][row] = 1.0,
+                Err(_) => {
+                    unseen_rows += 1;
+                    unseen.insert(level);
+                }
+            }
+        }
+        let note = (unseen_rows > 0).then(|| {
+            let shown: Vec<String> = unseen.iter().take(3).map(|level| format!("'{level}'")).collect();
+            let more = if unseen.len() > 3 { ", …" } else { "" };
+            let rows = if unseen_rows == 1 {
+                "1 row has a value".to_owned()
+            } else {
+                format!("{unseen_rows} rows have values")
+            };
+            format!(
+                "{rows} of '{name}' that the model has not seen ({}{more}): they count as none of its levels",
+                shown.join(", ")
+            )
+        });
+        Values { encoded, missing, note }
+    }
+}
+
+/// A numeric column that a model or a role needs; infinite values are named.
+fn number_values(table: &Table, name: &str) -> Result<Vec<f64>, TableError> {
+    let Some(values) = table.numbers(name)? else {
+        let texts = table.texts(name)?;
+        let row =
+            texts.iter().position(|text| text.as_ref().is_some_and(|text| text.parse::<f64>().is_err())).unwrap_or(0);
+        let value = texts.get(row).cloned().flatten().unwrap_or_default();
+        return Err(TableError::ExpectedNumber { column: name.to_owned(), row, value });
+    };
+    match values.iter().position(|value| value.is_infinite()) {
+        Some(row) => Err(TableError::NotFinite { column: name.to_owned(), row, value: values[row] }),
+        None => Ok(values),
+    }
+}
+
+impl Table {
+    /// A column that has to be numbers, such as the target; NaN where missing.
+    pub fn role(&self, name: &str, role: &'static str) -> Result<Vec<f64>, TableError> {
+        match self.numbers(name)? {
+            None => Err(TableError::NotNumeric { column: name.to_owned(), found: description(self, name)?, role }),
+            Some(values) => match values.iter().position(|value| value.is_infinite()) {
+                Some(row) => Err(TableError::NotFinite { column: name.to_owned(), row, value: values[row] }),
+                None => Ok(values),
+            },
+        }
+    }
+}
+
+fn description(table: &Table, name: &str) -> Result<String, TableError> {
+    let data_type = table.column(name)?.data_type();
+    if data_type.is_temporal() {
+        return Ok("dates".to_owned());
+    }
+    let texts = table.texts(name).unwrap_or_default();
+    let example = texts.into_iter().flatten().find(|text| text.parse::<f64>().is_err());
+    Ok(example.map_or("other things".to_owned(), |text| format!("text ('{text}')")))
+}
+
+fn nan_count(table: &Table, name: &str) -> Result<usize, TableError> {
+    let column = table.column(name)?;
+    if !column.data_type().is_floating() {
+        return Ok(0);
+    }
+    let missing = table.numbers(name)?.map_or(0, |values| values.iter().filter(|value| value.is_nan()).count());
+    Ok(missing - column.null_count().min(missing))
+}
+
+/// How a column is used, or why it is not.
+fn kind_of(table: &Table, name: &str, options: &EncodeOptions) -> Result<Result<ColumnKind, String>, TableError> {
+    let data_type = table.column(name)?.data_type().clone();
+    let is_forced = options.categorical.iter().any(|column| column == name);
+    if !is_forced {
+        if data_type.is_temporal() {
+            return Ok(Err("holds dates".to_owned()));
+        }
+        if let Some(values) = table.numbers(name)? {
+            return Ok(number_kind(&values, options));
+        }
+        if data_type != DataType::Utf8 {
+            return Ok(Err(format!("holds {data_type}, which is neither numbers nor text")));
+        }
+    }
+    let texts = table.texts(name)?;
+    let has_missing = texts.iter().any(Option::is_none);
+    let mut levels: BTreeSet<String> = texts.iter().flatten().cloned().collect();
+    let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= texts.len();
+    if !is_forced && !enough {
+        return Ok(Err(format!("is text with {} different values", levels.len())));
+    }
+    if has_missing && options.missing == Missing::Impute {
+        levels.insert(MISSING_LEVEL.to_owned());
+    }
+    if levels.len() < 2 {
+        return Ok(Err("has one value only".to_owned()));
+    }
+    Ok(Ok(ColumnKind::Category { levels: levels.into_iter().collect() }))
+}
+
+fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, String> {
+    let mut present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    let Some(&first) = present.first() else { return Err("has no values".to_owned()) };
+    let has_missing = present.len() < values.len();
+    if present.iter().all(|value| *value == first) && !(has_missing && options.missing == Missing::Impute) {
+        return Err("has one value only".to_owned());
+    }
+    if has_missing && options.missing == Missing::Impute {
+        present.sort_unstable_by(f64::total_cmp);
+        return Ok(ColumnKind::ImputedNumber { median: present[present.len() / 2] });
+    }
+    Ok(ColumnKind::Number)
+}

@@ -1,0 +1,103 @@
+use thiserror::Error;
+
+/// Why a table cannot be read, written or used.
+#[derive(Debug, Error)]
+#[allow(missing_docs)] // the fields are explained by the messages
+pub enum TableError {
+    #[error("cannot read {path}: {reason}")]
+    Read { path: String, reason: String },
+    #[error("cannot write {path}: {reason}")]
+    Write { path: String, reason: String },
+    #[error("{path} is empty; give a table with a header and at least one row")]
+    Empty { path: String },
+    #[error("{path} has no rows, only a header; give a table with at least one row")]
+    NoRows { path: String },
+    #[error("{path} is not a readable {kind} table: {reason}")]
+    Malformed { path: String, kind: &'static str, reason: String },
+    #[error("{path} is damaged or not {compression} data: {reason}")]
+    Compression { path: String, compression: &'static str, reason: String },
+    #[error("{path} has two columns named '{column}'; rename one of them")]
+    DuplicateColumn { path: String, column: String },
+    #[error("'{text}' is not a format; use csv, tsv, parquet, arrow or jsonl")]
+    UnknownFormat { text: String },
+    #[error("there is no column '{column}'{}; the columns are {}", suggestion(.column, .known), list(.known))]
+    NoSuchColumn { column: String, known: Vec<String> },
+    #[error("the column '{column}' holds {found}, but {role} must be numbers; choose another column or clean it")]
+    NotNumeric { column: String, found: String, role: &'static str },
+    #[error("missing values in {}; use --missing drop to leave those rows out, or --missing impute to fill them in", columns_and_counts(.columns))]
+    Missing { columns: Vec<(String, usize)> },
+    #[error("the column '{column}' is missing in row {}; the {role} cannot be filled in: use --missing drop or clean it", .row + 1)]
+    MissingRole { column: String, row: usize, role: &'static str },
+    #[error("no columns are left to fit: {}", .reasons.join("; "))]
+    NothingLeft { reasons: Vec<String> },
+    #[error("no rows are left after dropping those with missing values")]
+    AllDropped,
+    #[error("the column '{column}' cannot be used: {reason}; exclude it, or leave out --strict")]
+    Unusable { column: String, reason: String },
+    #[error("the model needs the column '{column}'{}, which the table does not have", suggestion(.column, .known))]
+    ModelColumn { column: String, known: Vec<String> },
+    #[error("the column '{column}', row {}, is '{value}' where the model expects a number", .row + 1)]
+    ExpectedNumber { column: String, row: usize, value: String },
+    #[error("column '{column}', row {}, is {value}; the value is not finite: clean the row or drop it", .row + 1)]
+    NotFinite { column: String, row: usize, value: f64 },
+}
+
+fn list(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let mut text = names.iter().take(MOST).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        text += &format!(" and {} more", names.len() - MOST);
+    }
+    text
+}
+
+fn columns_and_counts(columns: &[(String, usize)]) -> String {
+    const MOST: usize = 6;
+    let rows = |count: usize| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
+    let shown = columns.iter().take(MOST).map(|(name, count)| format!("'{name}' ({})", rows(*count)));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if columns.len() > MOST {
+        text += &format!(" and {} more columns", columns.len() - MOST);
+    }
+    text
+}
+
+/// " (did you mean 'x'?)" when a known name is close.
+fn suggestion(wanted: &str, known: &[String]) -> String {
+    let close = known.iter().map(|name| (edit_distance(wanted, name), name)).min_by_key(|(distance, _)| *distance);
+    match close {
+        Some((distance, name)) if distance <= 1 + wanted.chars().count() / 4 => format!(" (did you mean '{name}'?)"),
+        _ => String::new(),
+    }
+}
+
+/// Levenshtein distance, ignoring case.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_suggested() {
+        let known = vec!["price".to_owned(), "area".to_owned()];
+        let message = TableError::NoSuchColumn { column: "Prise".into(), known: known.clone() }.to_string();
+        assert!(message.contains("did you mean 'price'?"), "{message}");
+        let message = TableError::NoSuchColumn { column: "weather".into(), known }.to_string();
+        assert!(!message.contains("did you mean"), "{message}");
+        assert!(message.contains("'price', 'area'"), "{message}");
+    }
+}

@@ -1,0 +1,19 @@
+//! Tables in and out: formats, column types, categories, missing values.
+//!
+//! A [`Table`] is read from CSV, TSV, Parquet, Arrow IPC or JSON lines ([`read`]) and written back to any of them
+//! ([`write()`]). An [`Encoder`] turns its columns into the numbers that a model is fitted to, and does the same to new tables.
+
+mod csv;
+mod encode;
+mod error;
+mod format;
+mod read;
+mod table;
+mod write;
+
+pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
+pub use error::TableError;
+pub use format::{Compression, Format, Kind};
+pub use read::{Header, ReadOptions, read, read_bytes};
+pub use table::Table;
+pub use write::{to_bytes, write};

@@ -1,0 +1,129 @@
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Schema};
+use arrow_select::take::take;
+
+use crate::error::TableError;
+
+/// What stands for a missing value in text columns, beside nothing at all.
+const MISSING_WORDS: [&str; 9] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"];
+
+/// A table in memory.
+#[derive(Debug, Clone)]
+pub struct Table {
+    batch: RecordBatch,
+}
+
+impl Table {
+    /// Checks that names are distinct; text columns that hold only numbers and words for missing values become numbers.
+    pub(crate) fn new(batch: RecordBatch, path: &str) -> Result<Self, TableError> {
+        let names: Vec<&String> = batch.schema_ref().fields().iter().map(|field| field.name()).collect();
+        if let Some(k) = (0..names.len()).find(|&k| names[..k].contains(&names[k])) {
+            return Err(TableError::DuplicateColumn { path: path.to_owned(), column: names[k].clone() });
+        }
+        let columns = batch.columns().iter().map(settle_text);
+        Ok(Self::from_columns(names.iter().map(|name| name.to_string()).zip(columns).collect()))
+    }
+
+    /// A table of columns of one length.
+    pub fn from_columns(columns: Vec<(String, ArrayRef)>) -> Self {
+        let fields: Vec<Field> =
+            columns.iter().map(|(name, values)| Field::new(name, values.data_type().clone(), true)).collect();
+        let arrays = columns.into_iter().map(|(_, values)| values).collect();
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length");
+        Self { batch }
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> usize {
+        self.batch.num_rows()
+    }
+
+    /// Names of the columns.
+    pub fn names(&self) -> Vec<String> {
+        self.batch.schema_ref().fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// The values of a column.
+    pub fn column(&self, name: &str) -> Result<&ArrayRef, TableError> {
+        let unknown = || TableError::NoSuchColumn { column: name.to_owned(), known: self.names() };
+        self.batch.column_by_name(name).ok_or_else(unknown)
+    }
+
+    /// A numeric or boolean column as numbers, NaN where missing; None if it holds something else.
+    pub fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, TableError> {
+        Ok(numbers(self.column(name)?))
+    }
+
+    /// Any column as text, None where missing.
+    pub fn texts(&self, name: &str) -> Result<Vec<Option<String>>, TableError> {
+        let column = self.column(name)?;
+        let text = cast(column, &DataType::Utf8)
+            .map_err(|error| TableError::Unusable { column: name.to_owned(), reason: error.to_string() })?;
+        Ok(text.as_string::<i32>().iter().map(|value| value.map(str::to_owned)).collect())
+    }
+
+    /// The rows with the given indices, in that order.
+    pub fn take(&self, rows: &[usize]) -> Table {
+        let indices = UInt64Array::from_iter_values(rows.iter().map(|&row| row as u64));
+        let columns =
+            self.batch.columns().iter().map(|column| take(column, &indices, None).expect("rows of the table"));
+        Self::from_columns(self.names().into_iter().zip(columns).collect())
+    }
+
+    /// The table with more columns; one of the same name is replaced.
+    pub fn with_columns(&self, columns: Vec<(String, ArrayRef)>) -> Table {
+        let new: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+        let kept = self.names().into_iter().zip(self.batch.columns().iter().cloned());
+        Self::from_columns(kept.filter(|(name, _)| !new.contains(name)).chain(columns).collect())
+    }
+
+    /// A column of numbers, missing where NaN.
+    pub fn number_column(values: impl IntoIterator<Item = f64>) -> ArrayRef {
+        Arc::new(values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect::<Float64Array>())
+    }
+
+    /// A column of truth values.
+    pub fn boolean_column(values: impl IntoIterator<Item = bool>) -> ArrayRef {
+        Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
+    }
+
+    /// A column of text.
+    pub fn text_column(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+        Arc::new(values.into_iter().collect::<StringArray>())
+    }
+
+    pub(crate) fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+}
+
+pub(crate) fn numbers(column: &ArrayRef) -> Option<Vec<f64>> {
+    use DataType as T;
+    let is_number = column.data_type().is_numeric() || matches!(column.data_type(), T::Boolean | T::Null);
+    let values = is_number.then(|| cast(column, &T::Float64).ok()).flatten()?;
+    let values = values.as_primitive::<arrow_array::types::Float64Type>();
+    if values.null_count() == 0 {
+        return Some(values.values().to_vec());
+    }
+    Some(values.iter().map(|value| value.unwrap_or(f64::NAN)).collect())
+}
+
+/// Words for missing values become missing values; what is left becomes numbers if all of it is.
+fn settle_text(column: &ArrayRef) -> ArrayRef {
+    if !matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+        return column.clone();
+    }
+    let Ok(text) = cast(column, &DataType::Utf8) else { return column.clone() };
+    let text = text.as_string::<i32>();
+    let meant = || text.iter().map(|value| value.map(str::trim).filter(|value| !MISSING_WORDS.contains(value)));
+    let is_numeric = meant().flatten().all(|value| value.parse::<f64>().is_ok()) && meant().flatten().next().is_some();
+    if is_numeric {
+        Arc::new(meant().map(|value| value.and_then(|value| value.parse().ok())).collect::<Float64Array>())
+    } else {
+        Arc::new(meant().collect::<StringArray>())
+    }
+}
