@@ -104,7 +104,10 @@ impl FittedModel {
         };
         Diagnostics {
             loo_log_density: per_row(&|i| self.noise.log_density(loo_residual[i], loo_latent_variance[i], inlier)),
-            cooks_distance: per_row(&|i| loo_residual[i].powi(2) * leverage[i] / (variance[i] * effective_weights)),
+            cooks_distance: per_row(&|i| {
+                let shift = loo_residual[i] * (leverage[i] / variance[i]).sqrt();
+                if leverage[i] > 0.0 { shift * shift / effective_weights } else { 0.0 }
+            }),
             dffits: per_row(&|i| loo_residual[i] * (leverage[i] / variance[i]).sqrt()),
             relevance: rows.noise_variance.iter().map(|v| 1.0 / v).collect(),
             residual,

@@ -57,12 +57,23 @@ pub enum Covariance {
         /// d(d+1)/2 values.
         inverse_factor: Vec<f64>,
     },
-    /// Σ = Γ⁻¹ − FᵀF with F = L⁻¹XΓ⁻¹, n × d, column by column.
+    /// Free columns z and columns of fixed precision f: with W = L⁻¹ZΓ⁻¹ and u = x_f − G x_z,
+    /// xᵀΣx = x_zᵀΓ⁻¹x_z − ‖W x_z‖² + ‖L_M⁻¹u‖².
     SampleSpace {
-        /// 1/γ.
+        /// Places of the free columns among the active ones.
+        free: Vec<usize>,
+        /// Places of the columns of fixed precision.
+        fixed: Vec<usize>,
+        /// 1/γ of the free columns.
         prior_variance: Vec<f64>,
-        /// F.
+        /// W, n × free, column by column.
         factor: Vec<f64>,
+        /// G, fixed × free, column by column.
+        fixed_gain: Vec<f64>,
+        /// L_M⁻¹, fixed × fixed, column by column.
+        fixed_inverse_factor: Vec<f64>,
+        /// n.
+        rows: usize,
     },
 }
 
@@ -71,12 +82,6 @@ impl Covariance {
         let size = inverse.nrows();
         let inverse_factor = (0..size).flat_map(|j| (j..size).map(move |i| inverse[(i, j)])).collect();
         Self::WeightSpace { size, inverse_factor }
-    }
-
-    pub(crate) fn sample_space(whitened: MatRef<'_, f64>, weight_precision: &[f64]) -> Self {
-        let (n, d) = (whitened.nrows(), whitened.ncols());
-        let factor = (0..d).flat_map(|j| (0..n).map(move |i| whitened[(i, j)] / weight_precision[j])).collect();
-        Self::SampleSpace { prior_variance: weight_precision.iter().map(|g| 1.0 / g).collect(), factor }
     }
 
     /// xᵀΣx for each column x of the d × m matrix `rows`.
@@ -96,11 +101,25 @@ impl Covariance {
                 }
                 square_norms(factor.as_ref())
             }
-            Self::SampleSpace { prior_variance, factor } => {
-                let n = factor.len() / prior_variance.len().max(1);
-                let explained = square_norms(MatRef::from_column_major_slice(factor, n, prior_variance.len()));
-                let prior = |i: usize| -> f64 { rows.col(i).iter().zip(prior_variance).map(|(x, v)| x * x * v).sum() };
-                explained.iter().enumerate().map(|(i, explained)| (prior(i) - explained).max(0.0)).collect()
+            Self::SampleSpace { free, fixed, prior_variance, factor, fixed_gain, fixed_inverse_factor, rows: n } => {
+                let (z, f) = (free.len(), fixed.len());
+                let of = |places: &[usize]| Mat::from_fn(places.len(), m, |k, i| rows[(places[k], i)]);
+                let (free, mut rest) = (of(free), of(fixed));
+                let image = |matrix: MatRef<'_, f64>, of: MatRef<'_, f64>| -> Mat<f64> {
+                    let mut image = Mat::<f64>::zeros(matrix.nrows(), m);
+                    matmul(image.as_mut(), Accum::Replace, matrix, of, 1.0, Par::Seq);
+                    image
+                };
+                rest -= image(MatRef::from_column_major_slice(fixed_gain, f, z), free.as_ref());
+                let explained = image(MatRef::from_column_major_slice(factor, *n, z), free.as_ref());
+                let fixed = image(MatRef::from_column_major_slice(fixed_inverse_factor, f, f), rest.as_ref());
+                (0..m)
+                    .map(|i| {
+                        let prior: f64 = free.col(i).iter().zip(prior_variance).map(|(x, v)| x * x * v).sum();
+                        let shrunk = (prior - explained.col(i).squared_norm_l2()).max(0.0);
+                        shrunk + fixed.col(i).squared_norm_l2()
+                    })
+                    .collect()
             }
         }
     }
@@ -115,10 +134,18 @@ pub struct TrainingRows {
     pub fitted: Vec<f64>,
     /// λ.
     pub noise_variance: Vec<f64>,
-    /// q = xᵀΣx.
+    /// q = xᵀΣx at the fit's own noise, without the correction of predictions for robust noise.
     pub latent_variance: Vec<f64>,
     /// ω.
     pub weight: Vec<f64>,
+}
+
+impl TrainingRows {
+    /// e² = r² + q: the expected squared residuals.
+    pub fn second_moments(&self) -> Vec<f64> {
+        let residual = self.target.iter().zip(&self.fitted).map(|(y, f)| y - f);
+        residual.zip(&self.latent_variance).map(|(r, q)| r * r + q).collect()
+    }
 }
 
 /// Rows that do not fit the model.
@@ -179,6 +206,10 @@ pub enum PredictiveNoise {
     },
 }
 
+/// Beyond these the quantiles of Student-t noise are taken at the border, above as normal.
+const LEAST_DEGREES: f64 = 0.3;
+const MOST_DEGREES: f64 = 1e3;
+
 impl PredictiveNoise {
     fn scale(&self) -> f64 {
         match *self {
@@ -189,11 +220,11 @@ impl PredictiveNoise {
 
     /// Variance of the noise; of noise with ν ≤ 2, which has none, that of ν = 2.1.
     fn variance(&self) -> f64 {
-        const LEAST_DEGREES: f64 = 2.1;
+        const LEAST: f64 = 2.1;
         match *self {
             Self::Normal { variance } => variance,
             Self::StudentT { scale, degrees } => {
-                let degrees = degrees.max(LEAST_DEGREES);
+                let degrees = degrees.max(LEAST);
                 scale * degrees / (degrees - 2.0)
             }
         }
@@ -204,8 +235,9 @@ impl PredictiveNoise {
         let upper = 0.5 * (1.0 + level);
         match *self {
             Self::Normal { .. } => Normal::standard().inverse_cdf(upper),
+            Self::StudentT { degrees, .. } if degrees > MOST_DEGREES => Normal::standard().inverse_cdf(upper),
             Self::StudentT { degrees, .. } => {
-                StudentsT::new(0.0, 1.0, degrees).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
+                StudentsT::new(0.0, 1.0, degrees.max(LEAST_DEGREES)).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
             }
         }
     }
@@ -238,8 +270,7 @@ impl Prediction {
 pub struct FittedModel {
     /// μ, one per column; 0 where pruned.
     pub coefficients: Vec<f64>,
-    /// √Σⱼⱼ, with the posterior covariance inflated for robust noise
-    /// ([`NoiseModel::covariance_inflation`]), one per column; 0 where pruned.
+    /// Posterior standard deviation of each weight, corrected for robust noise (`noise_inflation`); 0 where pruned.
     pub standard_errors: Vec<f64>,
     /// γ, one per column; at its upper bound where pruned.
     pub weight_precision: Vec<f64>,
@@ -257,8 +288,9 @@ pub struct FittedModel {
     pub neg_log_evidence: f64,
     /// How the fit went.
     pub outcome: Outcome,
-    /// Factor of the posterior covariance in standard errors and predictions; 1 with shared noise or a flat prior.
-    pub covariance_inflation: f64,
+    /// Factor of the noise variances in the posterior from which standard errors and the variance of predictions are taken
+    /// ([`NoiseModel::inflation`]); 1 with shared noise or a flat prior.
+    pub noise_inflation: f64,
     covariance: Covariance,
 }
 
@@ -270,23 +302,21 @@ impl FittedModel {
         active_columns: Vec<usize>,
         state: &State,
         moments: &Moments,
-        covariance: Covariance,
         base_noise: BaseNoise,
         outcome: Outcome,
     ) -> Self {
         let d = problem.column_count();
         let second_moment: Vec<f64> =
             moments.residual.iter().zip(&moments.latent_variance).map(|(r, q)| r * r + q).collect();
-        let covariance_inflation = state.noise.covariance_inflation(&second_moment, problem.row_weight());
-        let (mut coefficients, mut standard_errors) = (vec![0.0; d], vec![0.0; d]);
+        let noise_inflation = state.noise.inflation(&second_moment, problem.row_weight());
+        let mut coefficients = vec![0.0; d];
         for (k, &column) in active_columns.iter().enumerate() {
             coefficients[column] = moments.mean[k];
-            standard_errors[column] = (covariance_inflation * moments.covariance_diagonal[k].max(0.0)).sqrt();
         }
         let fitted = problem.target().iter().zip(&moments.residual).map(|(y, r)| y - r).collect();
         Self {
             coefficients,
-            standard_errors,
+            standard_errors: vec![0.0; d],
             weight_precision,
             active_columns,
             fixed_columns: (0..d)
@@ -303,9 +333,18 @@ impl FittedModel {
             base_noise,
             neg_log_evidence: moments.neg_log_evidence,
             outcome,
-            covariance_inflation,
-            covariance,
+            noise_inflation,
+            covariance: Covariance::WeightSpace { size: 0, inverse_factor: Vec::new() },
         }
+    }
+
+    /// Takes the error bars from `moments`, the posterior under noise `inflation` times as large.
+    pub(crate) fn set_uncertainty(&mut self, moments: &Moments, covariance: Covariance, inflation: f64) {
+        for (k, &column) in self.active_columns.iter().enumerate() {
+            self.standard_errors[column] = moments.covariance_diagonal[k].max(0.0).sqrt();
+        }
+        self.covariance = covariance;
+        self.noise_inflation = inflation;
     }
 
     /// Iterations used.
@@ -342,7 +381,7 @@ impl FittedModel {
 
     /// Variance of the noise of a row that is not an outlier.
     pub fn inlier_variance(&self) -> f64 {
-        self.noise.inlier_variance(&self.rows.noise_variance)
+        self.noise.inlier_variance(&self.rows.second_moments())
     }
 
     /// The noise that predictions carry under `base`.
@@ -392,8 +431,7 @@ impl FittedModel {
                 Par::Seq,
             );
             mean.extend(block_mean);
-            let forms = self.covariance.quadratic_forms(rows.as_ref());
-            latent_variance.extend(forms.iter().map(|q| self.covariance_inflation * q));
+            latent_variance.extend(self.covariance.quadratic_forms(rows.as_ref()));
         }
         let noise = self.predictive_noise(base);
         Ok(Prediction {

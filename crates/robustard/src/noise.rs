@@ -329,19 +329,16 @@ impl NoiseModel {
         }
     }
 
-    /// Variance of the noise of a row that is not an outlier, given all rows' variances: what is 1 for standard normal
-    /// noise, whatever the model. For Student-t noise s² is not (it is 0.69 at ν = 4), so the median second moment is
-    /// taken there, and with a flat prior.
-    pub fn inlier_variance(&self, noise_variance: &[f64]) -> f64 {
+    /// Variance of the noise of a row that is not an outlier, given all rows' second moments: what is 1 for standard normal
+    /// noise, whatever the model. For Student-t noise s² is not (it is 0.69 at ν = 4), so the median is taken there, and with
+    /// a flat prior.
+    pub fn inlier_variance(&self, second_moment: &[f64]) -> f64 {
+        let bulk = || median(second_moment) / MEDIAN_CHI_SQUARE;
         match *self {
             Self::Shared { variance } => variance,
             Self::Contaminated { scale, .. } => scale,
-            Self::Flat => median(noise_variance) / MEDIAN_CHI_SQUARE,
-            Self::StudentT { scale, degrees, .. } => {
-                // λ = (νs² + e²)/(ν + 1) is increasing in e².
-                let second_moment = (degrees + 1.0) * median(noise_variance) - degrees * scale;
-                (second_moment / MEDIAN_CHI_SQUARE).max(scale * LEAST_INLIER_SHARE)
-            }
+            Self::Flat => bulk().max(f64::MIN_POSITIVE),
+            Self::StudentT { scale, .. } => bulk().max(scale * LEAST_INLIER_SHARE),
         }
     }
 
@@ -366,11 +363,13 @@ impl NoiseModel {
         }
     }
 
-    /// By what factor the posterior covariance, which takes the rows' variances as known, is too small under robust noise.
+    /// By what factor the rows' variances have to grow for the posterior, which takes them as known, to be as wide as it
+    /// should be under robust noise.
     ///
-    /// The weights are an M-estimate with influence ψ(r) = r/λ(r²), whose variance is E[ψ²]/E[ψ′]² where the posterior has
-    /// 1/E[1/λ]: the factor is E[ψ²] E[1/λ]/E[ψ′]², at least 1. It is 1.4 for Student-t noise of ν = 4.
-    pub fn covariance_inflation(&self, second_moment: &[f64], row_weight: &[f64]) -> f64 {
+    /// The weights are an M-estimate with influence ψ(r) = r/λ(r²). Its variance goes with mean ψ² over the squared mean of
+    /// ψ′, where the posterior has one over the mean of 1/λ: the factor is the quotient of the two, at least 1. It is 1.4 for
+    /// Student-t noise of ν = 4.
+    pub fn inflation(&self, second_moment: &[f64], row_weight: &[f64]) -> f64 {
         let slope_of_precision = |e2: f64| match *self {
             Self::Shared { .. } | Self::Flat => None,
             Self::StudentT { scale, degrees, .. } => {
@@ -584,6 +583,43 @@ mod tests {
         assert_eq!("student-t".parse::<NoisePrior>().unwrap(), NoisePrior::StudentT(Degrees::Fixed(4.0)));
         for text in ["", "student", "student-t:x", "inverse-gamma:1", "flat:2"] {
             assert!(text.parse::<NoisePrior>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_learnt_scale_starts_at_the_bulk() {
+        let second_moment = [1.0, 2.0, 3.0, 4.0, 1e9];
+        for prior in ["student-t", "contaminated"] {
+            let mut model = NoiseModel::new(NoiseKind::PerRow, prior.parse().unwrap(), 77.0);
+            model.start_at(&second_moment, [1e-9, 1e9]);
+            let scale = model.to_coordinates()[0].exp();
+            assert!((scale - 3.0 / MEDIAN_CHI_SQUARE).abs() < 1e-9, "{prior}: {scale}");
+        }
+        let mut given = NoiseModel::new(NoiseKind::PerRow, "inverse-gamma:2,3".parse().unwrap(), 77.0);
+        given.start_at(&second_moment, [1e-9, 1e9]);
+        assert!((given.to_coordinates()[0].exp() - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn parameters_never_fit_worse() {
+        let second_moment: Vec<f64> = (0..200).map(|i| ((i * 37 % 101) as f64 / 50.0).powi(4)).collect();
+        let weight: Vec<f64> = (0..200).map(|i| 0.5 + (i % 3) as f64).collect();
+        for prior in ["student-t:3", "student-t:learned", "contaminated"] {
+            let mut model = NoiseModel::new(NoiseKind::PerRow, prior.parse().unwrap(), 1.0);
+            let cost = |model: &NoiseModel| -> f64 {
+                let variance: Vec<f64> = second_moment.iter().map(|e2| model.variance(*e2)).collect();
+                let rows = variance.iter().zip(&second_moment).zip(&weight);
+                model.penalty(&variance, &weight) + rows.map(|((v, e2), w)| 0.5 * w * (e2 / v + v.ln())).sum::<f64>()
+            };
+            let start = cost(&model);
+            let mut before = start;
+            for step in 0..50 {
+                model.fit_parameters(&second_moment, &weight, [1e-12, 1e12]);
+                let after = cost(&model);
+                assert!(after <= before + 1e-9, "{prior} step {step}: {before} {after}");
+                before = after;
+            }
+            assert!(before < start - 1.0, "{prior} did not improve");
         }
     }
 }

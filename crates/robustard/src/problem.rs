@@ -33,7 +33,7 @@ pub enum ProblemError {
     #[error("there are {rows} rows but {weights} row weights; give one weight per row")]
     WeightLength { rows: usize, weights: usize },
     #[error(
-        "the weight of row {} is {value}; weights must be finite and above zero (leave rows of weight zero out)",
+        "the weight of row {} is {value}; weights must be above zero (leave rows of weight zero out) and at most 1e100",
         .row + 1
     )]
     BadWeight { row: usize, value: f64 },
@@ -213,12 +213,13 @@ impl Problem {
         })
     }
 
-    /// Counts row i `weights[i]` times: a weight of 2 is the same as the row given twice.
+    /// Counts row i `weights[i]` times: to the evidence and the weights, 2 is the same as the row given twice. Summaries over
+    /// rows (base noise, effective share, medians) count every row once.
     pub fn with_row_weights(mut self, weights: &[f64]) -> Result<Self, ProblemError> {
         if weights.len() != self.row_count() {
             return Err(ProblemError::WeightLength { rows: self.row_count(), weights: weights.len() });
         }
-        if let Some(row) = weights.iter().position(|w| !(w.is_finite() && *w > 0.0)) {
+        if let Some(row) = weights.iter().position(|w| !(*w >= 1.0 / LARGEST && *w <= LARGEST)) {
             return Err(ProblemError::BadWeight { row, value: weights[row] });
         }
         self.row_weight = weights.to_vec();

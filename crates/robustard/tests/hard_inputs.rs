@@ -167,6 +167,57 @@ fn intercepts_take_up_the_mean() {
     assert!(problem.groups().fixed(0).is_some() && problem.groups().fixed(1).is_none());
 }
 
+/// The same with fewer rows than columns, where the default route is n × n: an intercept's wide prior does not drown the rest.
+#[test]
+fn intercepts_are_fine_in_sample_space() {
+    let mut rng = rng(6);
+    let x = gaussian_matrix(30, 60, &mut rng);
+    let with_ones = Mat::from_fn(30, 61, |i, j| if j == 0 { 1.0 } else { x[(i, j - 1)] });
+    let noise: Vec<f64> = (0..30).map(|_| 0.3 * normal(&mut rng)).collect();
+    for offset in [0.0, 1e3, 1e6] {
+        let y: Vec<f64> = (0..30).map(|i| offset + 2.0 * x[(i, 0)] - x[(i, 1)] + noise[i]).collect();
+        let problem = Problem::new(with_ones.as_ref(), &y).unwrap().with_unshrunk(0).unwrap();
+        for settings in [Settings::default(), Settings::default().with_shared_noise()] {
+            let settings = Settings { pruning: false, tolerance: 1e-6, max_iterations: 200, ..settings };
+            let run = |route| fit(&problem, &Settings { route, ..settings.clone() }).unwrap();
+            let (sample, weight) = (run(Route::SampleSpace), run(Route::WeightSpace));
+            assert_eq!(sample.outcome.interventions.jittered, 0, "{offset}");
+            assert!((sample.coefficients[1] - weight.coefficients[1]).abs() < 1e-3, "{offset}");
+            let ratio = sample.standard_errors[0] / weight.standard_errors[0];
+            assert!((ratio - 1.0).abs() < 1e-2, "{offset}: {ratio}");
+            let predicted = sample.predict(with_ones.as_ref()).unwrap();
+            let worst = predicted.mean.iter().zip(&sample.rows.fitted).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+            assert!(worst < 1e-6 * (1.0 + offset), "{offset}: {worst}");
+        }
+        let model = fit(&problem, &Settings::default()).unwrap();
+        assert!((model.coefficients[1] - 2.0).abs() < 0.3 && (model.coefficients[2] + 1.0).abs() < 0.3, "{offset}");
+    }
+}
+
+/// Weights below one are no trouble for any solver.
+#[test]
+fn small_weights() {
+    let (x, y) = table(30, 5);
+    for weight in [0.9, 0.1, 1.0 / 30.0] {
+        let problem = Problem::new(x.as_ref(), &y).unwrap().with_row_weights(&[weight; 30]).unwrap();
+        for noise in ["flat", "student-t"] {
+            let objective = |solver, kind| {
+                let noise_prior = noise.parse().unwrap();
+                let settings =
+                    Settings { solver, noise: kind, noise_prior, max_iterations: 300, ..Settings::default() };
+                fit(&problem, &settings).unwrap().outcome.objective
+            };
+            for kind in [NoiseKind::Shared, NoiseKind::PerRow] {
+                let em = objective(SolverKind::Em, kind);
+                for solver in [SolverKind::Mackay, SolverKind::IrlsL2, SolverKind::IrlsL1] {
+                    let other = objective(solver, kind);
+                    assert!(other < em + 12.0, "{weight} {noise} {kind:?} {solver:?}: {other} against {em}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bad_tables_are_named() {
     let (x, y) = table(3, 2);

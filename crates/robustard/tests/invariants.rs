@@ -65,6 +65,28 @@ fn em_is_monotone() {
     }
 }
 
+/// The same where bounds hold the variances.
+#[test]
+fn em_is_monotone_at_its_bounds() {
+    for noise in NOISES {
+        for bounds in [[1e-6, 0.05], [0.05, 0.12], [0.5, 2.0]] {
+            let problem = Synthetic { rows: 60, columns: 12, ..Synthetic::PAPER }.problem(1);
+            let settings = Settings {
+                noise_variance_bounds: bounds,
+                initial_noise_variance: bounds[0],
+                units: robustard::Units::Absolute,
+                max_iterations: 100,
+                ..undamped(SolverKind::Em)
+            };
+            let model = fit(&problem, &with_noise(noise, settings)).unwrap();
+            for pair in model.outcome.trace.windows(2) {
+                let (before, after) = (pair[0].objective, pair[1].objective);
+                assert!(after <= before + 1e-6 * (1.0 + before.abs()), "{noise} {bounds:?}: {before} {after}");
+            }
+        }
+    }
+}
+
 /// The guard of the acceleration: it never raises the objective either, with EM underneath.
 #[test]
 fn accelerated_em_is_monotone() {
@@ -232,6 +254,120 @@ fn damping_and_clipping() {
     assert!(counts.clipped_weights > 0 && counts.clipped_noise > 0);
 }
 
+/// The parameters of a noise model are damped like its variances, in logs.
+#[test]
+fn noise_parameters_are_damped() {
+    let problem = Synthetic::PAPER.problem(3);
+    let scale = |damping: f64, iterations: usize| {
+        let settings = Settings { damping_noise: damping, max_iterations: iterations, ..undamped(SolverKind::Em) };
+        let mut scales = Vec::new();
+        let mut observer = |iteration: &Iteration<'_>| {
+            scales.push(iteration.state.noise.to_coordinates()[0]);
+            ControlFlow::Continue(())
+        };
+        fit_observed(&problem, &settings, &mut observer).unwrap();
+        scales[0]
+    };
+    // Damped by a hair the first step shows the start.
+    let start = scale(1e-12, 1);
+    let (full, part) = (scale(1.0, 1), scale(0.25, 1));
+    assert!(
+        (part - (start + 0.25 * (full - start))).abs() < 1e-9 && (full - start).abs() > 1e-3,
+        "{start} {part} {full}"
+    );
+}
+
+/// Adam's first step is as long as the learning rate in every coordinate.
+#[test]
+fn first_gradient_step_is_the_learning_rate() {
+    let problem = Synthetic::PAPER.problem(3);
+    for route in [robustard::Route::WeightSpace, robustard::Route::SampleSpace] {
+        let settings = Settings {
+            learning_rate: 0.03,
+            max_iterations: 1,
+            route,
+            units: robustard::Units::Absolute,
+            noise_prior: NoisePrior::Flat,
+            ..undamped(SolverKind::Gradient)
+        };
+        let model = fit(&problem, &settings).unwrap();
+        for value in model
+            .weight_precision
+            .iter()
+            .map(|g| g.ln())
+            .chain(model.rows.noise_variance.iter().map(|v| (v / 0.1).ln()))
+        {
+            assert!((value.abs() - 0.03).abs() < 1e-6, "{value}");
+        }
+    }
+}
+
+/// Learnt degrees of freedom tell normal from heavy-tailed noise.
+#[test]
+fn degrees_of_freedom_are_learnt() {
+    let degrees = |heavy: bool| {
+        let mut rng = rng(12);
+        let x = common::gaussian_matrix(800, 3, &mut rng);
+        let y: Vec<f64> = (0..800)
+            .map(|i| {
+                let chi: f64 = (0..2).map(|_| normal(&mut rng).powi(2)).sum::<f64>() / 2.0;
+                x[(i, 0)] + normal(&mut rng) / if heavy { chi.sqrt() } else { 1.0 }
+            })
+            .collect();
+        let settings = Settings { noise_prior: "student-t:learned".parse().unwrap(), ..Settings::default() };
+        let model = fit(&Problem::new(x.as_ref(), &y).unwrap(), &settings).unwrap();
+        match model.noise {
+            robustard::noise::NoiseModel::StudentT { degrees, .. } => degrees,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (normal, heavy) = (degrees(false), degrees(true));
+    assert!(normal > 15.0, "{normal}");
+    assert!((1.4..3.0).contains(&heavy), "{heavy}");
+}
+
+/// Pruning drops a column too early now and then; it comes back. Rejected extrapolations are counted.
+#[test]
+fn columns_come_back() {
+    let (mut readmitted, mut rejected) = (0, 0);
+    for seed in 0..60 {
+        let problem = Synthetic { rows: 30, columns: 25, support: 8, ..Synthetic::PAPER }.problem(seed);
+        let model = fit(&problem, &Settings { tolerance: 1e-6, threads: 1, ..Settings::default() }).unwrap();
+        readmitted += model.outcome.interventions.readmitted_columns;
+        rejected += model.outcome.interventions.rejected_extrapolations;
+    }
+    assert!(readmitted > 0 && rejected > 0, "{readmitted} {rejected}");
+}
+
+/// Predictions and densities carry the noise that they say.
+#[test]
+fn predictive_noise_is_as_stated() {
+    use robustard::BaseNoise;
+    let data = Synthetic::PAPER.draw(5);
+    let problem = Problem::new(data.x.as_ref(), &data.y).unwrap();
+    let model = fit(&problem, &Settings::default()).unwrap();
+    let robustard::noise::NoiseModel::StudentT { scale, degrees, .. } = model.noise else { panic!() };
+    let prediction = model.predict(data.x.as_ref()).unwrap();
+    let latent = prediction.latent_variance[0];
+    assert_eq!(degrees, 4.0);
+    assert!((prediction.std[0].powi(2) - latent - 2.0 * scale).abs() < 1e-12, "variance of t4 is twice its scale");
+    let interval = prediction.interval(0.95).unwrap();
+    let half = 0.5 * (interval.upper[0] - interval.lower[0]);
+    let quantile = 2.776_445_105; // t4, 97.5%
+    assert!((half / (scale + latent).sqrt() - quantile).abs() < 1e-6);
+    let variance = |base| (model.predict_with(data.x.as_ref(), base).unwrap().std[0].powi(2)) - latent;
+    let lambda = &model.rows.noise_variance;
+    assert!((variance(BaseNoise::Mean) - robustard::metrics::mean(lambda)).abs() < 1e-12);
+    assert!((variance(BaseNoise::Trimmed) - robustard::metrics::trimmed_mean(lambda, 0.05)).abs() < 1e-12);
+    assert!(variance(BaseNoise::Trimmed) < variance(BaseNoise::Mean));
+
+    let shared = fit(&problem, &Settings::default().with_shared_noise()).unwrap();
+    let rows = shared.diagnose();
+    let total = shared.inlier_variance() + rows.loo_latent_variance[3];
+    let wanted = -0.5 * ((2.0 * std::f64::consts::PI * total).ln() + rows.loo_residual[3].powi(2) / total);
+    assert!((rows.loo_log_density[3] - wanted).abs() < 1e-12);
+}
+
 /// A column of fixed precision is neither learnt nor pruned; an unshrunk intercept takes the mean.
 #[test]
 fn fixed_precisions_stay() {
@@ -252,7 +388,9 @@ fn fixed_precisions_stay() {
 /// The studentized update with p = 0 is λ = r², and a larger p raises the variance of rows with leverage.
 #[test]
 fn studentized_update() {
+    let weights: Vec<f64> = (0..30).map(|i| 1.0 + (i % 3) as f64).collect();
     let problem = Synthetic { rows: 30, columns: 4, support: 2, ..Synthetic::PAPER }.problem(4);
+    let problem = problem.with_row_weights(&weights).unwrap();
     let step = |power: Option<f64>, iterations: usize| {
         let settings = Settings {
             studentized_power: power,

@@ -210,7 +210,6 @@ fn check_l1(case: &Case, here: &At, key: &Value, v: Option<&[f64]>) {
         posterior: here.posterior.as_ref(),
     };
     let info = inner.solve(&point, 1e-11, 200_000);
-    println!("{} {info:?}", case.key["name"]);
     assert!(info.converged, "{info:?}");
     let wanted = numbers(&key["theta"]);
     for (j, (found, wanted)) in inner.solution().iter().zip(&wanted).enumerate() {
@@ -224,7 +223,6 @@ fn check_l1(case: &Case, here: &At, key: &Value, v: Option<&[f64]>) {
     let (alone, info) =
         double_lasso(&case.problem, &here.state.noise_variance, &metric, inner.weights.clone(), 1e-11, 200_000)
             .unwrap();
-    println!("alone {} {info:?}", case.key["name"]);
     assert!(info.converged);
     for (a, b) in alone.iter().zip(inner.solution()) {
         assert!((a - b).abs() <= tolerance, "alone {a:e}, within the solver {b:e}");
@@ -263,8 +261,7 @@ fn diagnostics_predictions_and_support() {
     }
 }
 
-/// A model at exactly (γ, λ): every precision fixed, and per-row variances that one step cannot move. The noise prior is
-/// an inverse-gamma one; the noise never starts.
+/// A model at exactly (γ, λ): every precision fixed, and shared noise that never moves with rows weighted by 1/λ.
 fn frozen_model(case: &Case, kind: Route) -> robustard::FittedModel {
     // Row weights 1/λ with shared noise of variance 1 are the same posterior as variances λ.
     let weights: Vec<f64> = case.lambda.iter().map(|l| 1.0 / l).collect();

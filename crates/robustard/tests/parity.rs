@@ -115,11 +115,15 @@ fn weights_are_repetitions() {
 /// The result does not depend on the number of threads, to the last bit.
 #[test]
 fn threads_do_not_matter() {
-    for (rows, columns) in [(700, 40), (30, 60)] {
+    for (rows, columns) in [(700, 40), (30, 60), (40, 40), (420, 500)] {
         for solver in SolverKind::ALL {
             for noise in noises() {
                 let problem = problem(rows, columns, 5);
-                let settings = Settings { pruning: true, acceleration: Acceleration::Auto, ..plain(solver, noise, 12) };
+                let settings = Settings {
+                    pruning: true,
+                    acceleration: Acceleration::Auto,
+                    ..plain(solver, noise, if rows == 420 { 3 } else { 12 })
+                };
                 let run = |threads| {
                     fit(&problem, &Settings { threads, inner_max_iterations: 50, ..settings.clone() }).unwrap()
                 };
@@ -168,6 +172,31 @@ fn fixed_points_agree() {
             }
         }
     }
+}
+
+/// With every precision fixed and no penalty on rows, the inner problem of ℓ1-IRLS is ridge regression: the posterior mean.
+#[test]
+fn inner_problem_without_penalties_is_ridge() {
+    use robustard::posterior::{Moments, route};
+    use robustard::solver::Point;
+    use robustard::solver::inner_lasso::InnerLasso;
+    let mut problem = problem(25, 6, 4);
+    for column in 0..6 {
+        problem = problem.with_fixed_precision(column, 0.7).unwrap();
+    }
+    let state = robustard::state::State {
+        weight_precision: vec![0.7; problem.groups().count()],
+        noise_variance: (0..25).map(|i| 0.1 + (i % 5) as f64 * 0.2).collect(),
+        noise: robustard::noise::NoiseModel::Flat,
+    };
+    let mut posterior = route(Route::Auto, &problem, robustard::faer::Par::Seq);
+    let mut moments = Moments::new(&problem);
+    posterior.factorise(&problem, &state.weight_precision, state.row_noise(), &mut moments).unwrap();
+    let start = Moments::new(&problem); // from zero, not from the answer
+    let point = Point { problem: &problem, state: &state, moments: &start, posterior: posterior.as_ref() };
+    let mut inner = InnerLasso::new(&problem);
+    assert!(inner.solve(&point, 1e-11, 10_000).converged);
+    close("ridge", inner.solution(), &moments.mean, 1e-8);
 }
 
 /// Closed-form leave-one-out against refits without the row, with γ and λ held.
@@ -230,7 +259,7 @@ fn groups_share_one_precision() {
     let settings = Settings { tolerance: 1e-9, ..plain(SolverKind::Em, (NoiseKind::Shared, NoisePrior::Flat), 50_000) };
     let model = fit(&problem, &settings).unwrap();
     let pooled: f64 = (0..3).map(|j| model.coefficients[j].powi(2) + model.standard_errors[j].powi(2)).sum();
-    assert_eq!(model.covariance_inflation, 1.0);
+    assert_eq!(model.noise_inflation, 1.0);
     close("pooled", &[3.0 / pooled], &[model.weight_precision[0]], 1e-4);
 }
 

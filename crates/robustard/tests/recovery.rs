@@ -112,12 +112,13 @@ fn standard_errors_are_honest() {
         let chi: f64 = (0..4).map(|_| normal(rng).powi(2)).sum();
         normal(rng) / (chi / 4.0).sqrt()
     };
-    let noises: [(&str, &dyn Fn(&mut rand_chacha::ChaCha8Rng) -> f64); 3] = [
+    type Draw<'a> = &'a dyn Fn(&mut rand_chacha::ChaCha8Rng) -> f64;
+    let noises: [(&str, Draw<'_>); 3] = [
         ("normal", &normal),
         ("t4", &t4),
         ("contaminated", &|rng| if rng.random::<f64>() < 0.1 { 10.0 * normal(rng) } else { normal(rng) }),
     ];
-    let covered = |settings: &Settings, noise: &dyn Fn(&mut rand_chacha::ChaCha8Rng) -> f64| -> f64 {
+    let covered = |settings: &Settings, noise: Draw<'_>| -> f64 {
         let mut hits = 0;
         for seed in 0..150 {
             let mut rng = rng(3000 + seed);

@@ -109,3 +109,26 @@ pub(crate) fn square_sum(values: &[f64]) -> f64 {
     }
     sums.iter().sum::<f64>() + rest
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_used_only_when_needed_and_told() {
+        let mut factor = Factor::new(2, Par::Seq);
+        let sound = Mat::from_fn(2, 2, |i, j| if i == j { 2.0 } else { 1.0 });
+        assert_eq!(factor.factorise(sound.as_ref()).unwrap(), Jitter(0.0));
+        assert!((factor.log_determinant() - 3f64.ln()).abs() < 1e-14);
+        // Barely indefinite, at any scale: jitter is relative to the diagonal.
+        for scale in [1e-30, 1.0, 1e30] {
+            let singular = Mat::from_fn(2, 2, |i, j| if i == j { scale } else { scale * (1.0 + 1e-12) });
+            let Jitter(share) = factor.factorise(singular.as_ref()).unwrap();
+            assert!(share > 1e-13 && share < 1e-9, "{share}");
+        }
+        let indefinite = Mat::from_fn(2, 2, |i, j| if i == j { 1.0 } else { 2.0 });
+        assert_eq!(factor.factorise(indefinite.as_ref()), Err(FactorError { size: 2 }));
+        let broken = Mat::from_fn(2, 2, |_, _| f64::NAN);
+        assert!(factor.factorise(broken.as_ref()).is_err());
+    }
+}

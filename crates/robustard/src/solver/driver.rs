@@ -16,7 +16,7 @@ use super::stopping::{Status, Stopping};
 use super::{CheckedSettings, Iteration, IterationRecord, Observer, Point, Proposal, Settings, SettingsError, Solver};
 use crate::evidence::objective;
 use crate::model::{FittedModel, Outcome};
-use crate::posterior::{FactorError, Moments, Posterior, route};
+use crate::posterior::{FactorError, Moments, Posterior, RowNoise, route};
 use crate::problem::Problem;
 use crate::state::State;
 
@@ -28,6 +28,8 @@ const MOST_READMISSION_ROUNDS: usize = 5;
 const LEAST_PRUNED_SHARE: f64 = 0.02;
 /// An extrapolated state may be worse than the present one by this much: rounding, not a worse fit.
 const ROUNDING: f64 = 1e-6;
+/// Pruning several groups at once may cost this much of the objective; each by itself would gain.
+const LARGEST_PRUNING_LOSS: f64 = 0.01;
 /// Longest history for which room is made in advance.
 const LONGEST_RESERVED_TRACE: usize = 10_000;
 
@@ -80,25 +82,81 @@ pub fn fit_observed<O: Observer + Send>(
     }
 }
 
-/// A fit under way.
-struct Fit<'a> {
-    /// The problem as given.
-    whole: &'a Problem,
-    settings: &'a CheckedSettings,
-    /// The problem with the active groups only; everything below speaks of this one.
+/// The part of the problem that has not been pruned, with its state and the posterior at that state.
+struct Active<'a> {
     problem: Cow<'a, Problem>,
     /// The whole problem's group that each active group is.
     groups: Vec<usize>,
     /// The whole problem's column that each active column is.
     columns: Vec<usize>,
-    /// Groups of the whole problem that came back once and do not leave again.
-    protected: Vec<bool>,
-    whole_limits: Limits,
     limits: Limits,
     posterior: Box<dyn Posterior>,
     moments: Moments,
     state: State,
     objective: f64,
+}
+
+impl<'a> Active<'a> {
+    /// The active part with the groups of `whole` for which `is_active` is true; `state` is already that part's.
+    fn part_of(
+        whole: &Problem,
+        whole_limits: &Limits,
+        is_active: &[bool],
+        posterior: impl FnOnce(&Problem) -> Box<dyn Posterior>,
+        state: State,
+    ) -> Self {
+        let problem = whole.select_groups(is_active);
+        let mut limits = whole_limits.clone();
+        limits.keep(is_active);
+        Self {
+            groups: (0..is_active.len()).filter(|&group| is_active[group]).collect(),
+            columns: whole.columns_of(is_active),
+            limits,
+            posterior: posterior(&problem),
+            moments: Moments::new(&problem),
+            state,
+            objective: f64::NAN,
+            problem: Cow::Owned(problem),
+        }
+    }
+
+    fn point(&self) -> Point<'_> {
+        let Self { problem, state, moments, posterior, .. } = self;
+        Point { problem, state, moments, posterior: posterior.as_ref() }
+    }
+
+    /// Factorises at the state and notes the objective.
+    fn evaluate(&mut self, counts: &mut Interventions) -> Result<(), FactorError> {
+        let Self { problem, state, moments, posterior, .. } = self;
+        self.objective = evaluate(problem, state, posterior.as_mut(), moments, counts)?;
+        Ok(())
+    }
+
+    /// Fills the moments that solvers need beyond the factorisation.
+    fn complete_moments(&mut self) {
+        self.posterior.weight_moments(&self.problem, &mut self.moments);
+        if !self.state.noise.is_shared() {
+            self.posterior.row_moments(&self.problem, &mut self.moments);
+        }
+    }
+
+    /// Fills all moments.
+    fn all_moments(&mut self) {
+        self.posterior.weight_moments(&self.problem, &mut self.moments);
+        self.posterior.row_moments(&self.problem, &mut self.moments);
+    }
+}
+
+/// A fit under way.
+struct Fit<'a> {
+    /// The problem as given.
+    whole: &'a Problem,
+    settings: &'a CheckedSettings,
+    whole_limits: Limits,
+    /// What is being worked on; everything below speaks of its columns.
+    active: Active<'a>,
+    /// Groups of the whole problem that do not leave (again).
+    protected: Vec<bool>,
     /// The plain step.
     plain: State,
     /// The extrapolated step.
@@ -113,6 +171,7 @@ struct Fit<'a> {
     readmission_rounds: usize,
     evaluations: usize,
     interventions: Interventions,
+    par: Par,
     started: Instant,
     trace: Vec<IterationRecord>,
 }
@@ -122,21 +181,24 @@ impl<'a> Fit<'a> {
         let started = Instant::now();
         let limits = Limits::new(problem, settings);
         let state = limits.initial_state(problem, settings);
-        let mut fit = Self {
-            whole: problem,
-            settings,
+        let active = Active {
             problem: Cow::Borrowed(problem),
             groups: (0..problem.groups().count()).collect(),
             columns: (0..problem.column_count()).collect(),
-            protected: vec![false; problem.groups().count()],
-            whole_limits: limits.clone(),
-            limits,
+            limits: limits.clone(),
             posterior: route(settings.route, problem, par),
             moments: Moments::new(problem),
-            plain: state.clone(),
-            extrapolated: state.clone(),
-            state,
+            state: state.clone(),
             objective: f64::NAN,
+        };
+        let mut fit = Self {
+            whole: problem,
+            settings,
+            whole_limits: limits,
+            active,
+            protected: vec![false; problem.groups().count()],
+            plain: state.clone(),
+            extrapolated: state,
             proposal: Proposal::new(problem),
             solver: super::solver(settings),
             safeguard: Safeguard::new(settings),
@@ -147,10 +209,11 @@ impl<'a> Fit<'a> {
             readmission_rounds: 0,
             evaluations: 0,
             interventions: Interventions::default(),
+            par,
             started,
             trace: Vec::with_capacity(settings.max_iterations.min(LONGEST_RESERVED_TRACE)),
         };
-        fit.objective = fit.evaluate_state()?;
+        fit.evaluate_state()?;
         if settings.noise_start == 0 {
             fit.start_noise()?;
         }
@@ -161,32 +224,33 @@ impl<'a> Fit<'a> {
         let mut status = Status::IterationLimit;
         for iteration in 1..=self.settings.max_iterations {
             let noise_moves = self.noise_moves(iteration);
-            if noise_moves && !self.noise_started {
-                self.start_noise()?;
-            }
-            self.complete_moments();
-            if self.settings.pruning && self.prune().is_err() {
+            if noise_moves && !self.noise_started && self.start_noise().is_err() {
                 status = Status::NumericalTrouble;
                 break;
             }
+            self.active.complete_moments();
+            if self.settings.pruning {
+                self.prune();
+            }
             self.propose(noise_moves);
-            let change = self.stopping.observe(&self.state, &self.plain, noise_moves);
-            let Some(accelerated) = self.advance() else {
+            let change = self.stopping.observe(&self.active.state, &self.plain, noise_moves);
+            let Some(step) = self.advance() else {
                 status = Status::NumericalTrouble;
                 break;
             };
+            let Active { state, columns, objective, .. } = &self.active;
             let record = IterationRecord {
                 iteration,
-                objective: self.objective,
+                objective: *objective,
                 weight_change: change.weights,
                 noise_change: change.noise.is_finite().then_some(change.noise),
-                active_columns: self.columns.len(),
-                accelerated,
+                active_columns: columns.len(),
+                accelerated: step == Step::Extrapolated,
                 evaluations: self.evaluations,
                 elapsed: self.started.elapsed(),
             };
             self.trace.push(record);
-            let (state, columns, interventions) = (&self.state, &self.columns, &self.interventions);
+            let interventions = &self.interventions;
             if observer.iteration(&Iteration { record: &record, state, columns, interventions }).is_break() {
                 status = Status::Interrupted;
                 break;
@@ -203,78 +267,69 @@ impl<'a> Fit<'a> {
     }
 
     fn noise_moves(&self, iteration: usize) -> bool {
-        let since = iteration.checked_sub(self.settings.noise_start + 1);
+        let since = iteration.checked_sub(self.settings.noise_start.saturating_add(1));
         since.is_some_and(|since| since % self.settings.noise_every == 0)
     }
 
-    /// Factorises at `self.state` and returns the objective.
-    fn evaluate_state(&mut self) -> Result<f64, FactorError> {
+    fn evaluate_state(&mut self) -> Result<(), FactorError> {
         self.evaluations += 1;
-        evaluate(&self.problem, &self.state, self.posterior.as_mut(), &mut self.moments, &mut self.interventions)
+        self.active.evaluate(&mut self.interventions)
     }
 
-    /// Fills the moments that the solver needs beyond the factorisation.
-    fn complete_moments(&mut self) {
-        self.posterior.weight_moments(&self.problem, &mut self.moments);
-        if !self.state.noise.is_shared() {
-            self.posterior.row_moments(&self.problem, &mut self.moments);
-        }
-    }
-
-    /// Before the noise first moves, its scale is put where the bulk of the rows is.
+    /// Before the noise first moves, its scale is put where the bulk of the rows is. On failure all is as before.
     fn start_noise(&mut self) -> Result<(), FactorError> {
         self.noise_started = true;
-        if self.state.noise.is_shared() {
+        if self.active.state.noise.is_shared() {
             return Ok(());
         }
-        self.complete_moments();
-        let before = self.state.noise;
-        let moments = &self.moments;
-        let rows = self.proposal.second_moment.iter_mut().zip(&moments.residual).zip(&moments.latent_variance);
-        rows.for_each(|((e2, r), q)| *e2 = r * r + q);
-        self.state.noise.start_at(&self.proposal.second_moment, self.limits.noise_variance);
-        if self.state.noise != before {
-            super::safeguard::confine(&mut self.state);
-            self.objective = self.evaluate_state()?;
+        self.active.complete_moments();
+        let before = self.active.state.clone();
+        self.proposal.expected_square_residuals(&self.active.moments);
+        let state = &mut self.active.state;
+        state.noise.start_at(&self.proposal.second_moment, self.active.limits.noise_variance);
+        if state.noise == before.noise {
+            return Ok(());
         }
-        Ok(())
+        super::safeguard::confine(state);
+        self.evaluate_state().inspect_err(|_| self.go_back_to(&before))
+    }
+
+    /// Puts the state back to one that was factorised before, so that it can be again.
+    fn go_back_to(&mut self, state: &State) {
+        self.active.state.copy_from(state);
+        let restored = self.active.evaluate(&mut self.interventions);
+        debug_assert!(restored.is_ok());
     }
 
     /// Writes the plain step from the present state into `self.plain`.
     fn propose(&mut self, noise_moves: bool) {
-        let point = Point {
-            problem: &self.problem,
-            state: &self.state,
-            moments: &self.moments,
-            posterior: self.posterior.as_ref(),
-        };
-        self.solver.propose(&point, &mut self.proposal);
-        if !self.state.noise.is_shared() {
-            self.safeguard.studentize(&self.problem, &self.state, &self.moments, &mut self.proposal);
+        self.solver.propose(&self.active.point(), &mut self.proposal);
+        let Active { problem, state, moments, limits, .. } = &self.active;
+        if !state.noise.is_shared() {
+            self.safeguard.studentize(problem, state, moments, &mut self.proposal);
         }
-        let (state, proposal, limits) = (&self.state, &self.proposal, &self.limits);
-        let counts = self.safeguard.step(&self.problem, state, proposal, limits, noise_moves, &mut self.plain);
+        let counts = self.safeguard.step(problem, state, &self.proposal, limits, noise_moves, &mut self.plain);
         self.interventions.add(counts);
     }
 
-    /// Moves to the extrapolated state if that is no worse, else to the plain one; says whether it was extrapolated.
-    /// None when no step can be factorised: the posterior is then that of the unmoved state.
-    fn advance(&mut self) -> Option<bool> {
+    /// Moves to the extrapolated state if that is no worse, else to the plain one. None when no step can be factorised: the
+    /// posterior is then that of the unmoved state.
+    fn advance(&mut self) -> Option<Step> {
+        let Active { problem, limits, posterior, moments, state, objective, .. } = &mut self.active;
+        let counts = &mut self.interventions;
         if let Some(accelerator) = &mut self.accelerator {
             let next = &mut self.extrapolated;
-            if accelerator.extrapolate(&self.problem, &self.state, &self.plain, &self.limits, next) {
+            if accelerator.extrapolate(problem, state, &self.plain, limits, next) {
                 self.evaluations += 1;
-                let (posterior, moments) = (self.posterior.as_mut(), &mut self.moments);
-                let found = evaluate(&self.problem, next, posterior, moments, &mut self.interventions);
-                match found {
-                    Ok(value) if value <= self.objective + ROUNDING => {
-                        self.state.copy_from(next);
-                        self.objective = value;
+                match evaluate(problem, next, posterior.as_mut(), moments, counts) {
+                    Ok(value) if value <= *objective + ROUNDING => {
+                        state.copy_from(next);
+                        *objective = value;
                         accelerator.accepted();
-                        return Some(true);
+                        return Some(Step::Extrapolated);
                     }
                     _ => {
-                        self.interventions.rejected_extrapolations += 1;
+                        counts.rejected_extrapolations += 1;
                         accelerator.rejected();
                     }
                 }
@@ -282,129 +337,93 @@ impl<'a> Fit<'a> {
         }
         for halving in 0..=MOST_HALVINGS {
             if halving > 0 {
-                self.interventions.shortened_steps += 1;
-                halve_step(&self.state, &mut self.plain);
+                counts.shortened_steps += 1;
+                halve_step(state, &mut self.plain);
             }
             self.evaluations += 1;
-            let (posterior, moments) = (self.posterior.as_mut(), &mut self.moments);
-            if let Ok(value) = evaluate(&self.problem, &self.plain, posterior, moments, &mut self.interventions) {
-                self.state.copy_from(&self.plain);
-                self.objective = value;
-                return Some(false);
+            if let Ok(value) = evaluate(problem, &self.plain, posterior.as_mut(), moments, counts) {
+                state.copy_from(&self.plain);
+                *objective = value;
+                return Some(Step::Plain);
             }
         }
-        // The state itself was factorised before, so this cannot fail.
-        let _ = self.evaluate_state();
+        let unmoved = self.active.state.clone();
+        self.go_back_to(&unmoved);
         None
     }
 
-    /// Takes irrelevant groups out of the work.
-    fn prune(&mut self) -> Result<(), FactorError> {
-        let point = Point {
-            problem: &self.problem,
-            state: &self.state,
-            moments: &self.moments,
-            posterior: self.posterior.as_ref(),
-        };
-        let (groups, protected) = (&self.groups, &self.protected);
-        let leaving = self.pruner.mark(&point, |group| protected[groups[group]]);
-        if leaving == 0 || (leaving as f64) < LEAST_PRUNED_SHARE * self.groups.len() as f64 {
-            return Ok(());
+    /// Takes irrelevant groups out of the work, unless the objective would suffer.
+    fn prune(&mut self) {
+        let (groups, protected) = (&self.active.groups, &self.protected);
+        let leaving = self.pruner.mark(&self.active.point(), |group| protected[groups[group]]);
+        if leaving == 0 || (leaving as f64) < LEAST_PRUNED_SHARE * groups.len() as f64 {
+            return;
         }
-        let keep = std::mem::take(&mut self.pruner.keep);
-        self.interventions.pruned_columns += self.columns.len();
-        let columns = self.problem.columns_of(&keep);
-        let reduced = self.problem.select_groups(&keep);
-        let posterior = self.posterior.reduce(self.settings.route, &reduced, &columns);
-        let state = keep_groups(&self.state, &keep);
-        self.limits.keep(&keep);
-        self.groups = self.groups.iter().zip(&keep).filter(|(_, kept)| **kept).map(|(group, _)| *group).collect();
-        self.change_problem(reduced, posterior, state);
-        self.interventions.pruned_columns -= self.columns.len();
-        self.objective = self.evaluate_state()?;
-        self.complete_moments();
-        Ok(())
+        let keep = &self.pruner.keep;
+        let mut is_active = vec![false; self.whole.groups().count()];
+        groups.iter().zip(keep).for_each(|(&group, &kept)| is_active[group] = kept);
+        let columns = self.active.problem.columns_of(keep);
+        let old = &self.active.posterior;
+        let posterior = |reduced: &Problem| old.reduce(self.settings.route, reduced, &columns);
+        let state = keep_groups(&self.active.state, keep);
+        let mut reduced = Active::part_of(self.whole, &self.whole_limits, &is_active, posterior, state);
+        self.evaluations += 1;
+        let evaluated = reduced.evaluate(&mut self.interventions);
+        if evaluated.is_ok() && reduced.objective <= self.active.objective + LARGEST_PRUNING_LOSS {
+            self.interventions.pruned_columns += self.active.columns.len() - reduced.columns.len();
+            self.work_on(reduced);
+            self.active.complete_moments();
+        } else {
+            // Together they matter: they stay.
+            let left = groups.iter().zip(keep).filter(|(_, kept)| !**kept).map(|(&group, _)| group);
+            left.collect::<Vec<_>>().into_iter().for_each(|group| self.protected[group] = true);
+        }
     }
 
-    /// Lets pruned groups back in that would raise the evidence; true if there were any.
+    /// Lets pruned groups back in that raise the evidence; true if there were any.
     fn readmit(&mut self) -> bool {
-        if self.groups.len() == self.whole.groups().count() || self.readmission_rounds == MOST_READMISSION_ROUNDS {
-            return false;
-        }
-        self.posterior.weight_moments(&self.problem, &mut self.moments);
-        self.posterior.row_moments(&self.problem, &mut self.moments);
-        let point = Point {
-            problem: &self.problem,
-            state: &self.state,
-            moments: &self.moments,
-            posterior: self.posterior.as_ref(),
-        };
-        let mut is_active = vec![false; self.whole.groups().count()];
-        self.groups.iter().for_each(|&group| is_active[group] = true);
-        let back = readmissions(self.whole, &point, &is_active);
-        if back.is_empty() {
+        let whole_groups = self.whole.groups().count();
+        if self.active.groups.len() == whole_groups || self.readmission_rounds == MOST_READMISSION_ROUNDS {
             return false;
         }
         self.readmission_rounds += 1;
-        let before = (self.problem.clone(), self.groups.clone(), self.limits.clone(), self.state.clone());
-        let columns_before = self.columns.len();
-        self.add_groups(&back, is_active);
-        match self.evaluate_state() {
-            Ok(value) => {
-                self.objective = value;
-                self.interventions.readmitted_columns += self.columns.len() - columns_before;
-                true
-            }
-            Err(_) => {
-                // Go back to the problem that could be factorised.
-                let (problem, groups, limits, state) = before;
-                self.groups = groups;
-                self.limits = limits;
-                let posterior = route(self.settings.route, &problem, self.par());
-                self.change_problem(problem.into_owned(), posterior, state);
-                let _ = self.evaluate_state();
-                false
-            }
+        self.active.all_moments();
+        let mut is_active = vec![false; whole_groups];
+        self.active.groups.iter().for_each(|&group| is_active[group] = true);
+        let back = readmissions(self.whole, &self.active.point(), &is_active);
+        if back.is_empty() {
+            return false;
         }
-    }
-
-    fn add_groups(&mut self, back: &[Readmission], mut is_active: Vec<bool>) {
         let mut weight_precision: Vec<f64> =
             self.whole_limits.weight_precision.iter().map(|bounds| bounds[1]).collect();
-        for (&group, value) in self.groups.iter().zip(&self.state.weight_precision) {
+        for (&group, value) in self.active.groups.iter().zip(&self.active.state.weight_precision) {
             weight_precision[group] = *value;
         }
-        for &Readmission { group, weight_precision: value } in back {
+        for &Readmission { group, weight_precision: value } in &back {
             let [low, high] = self.whole_limits.weight_precision[group];
             weight_precision[group] = value.clamp(low, high);
             is_active[group] = true;
-            self.protected[group] = true;
         }
-        let problem = self.whole.select_groups(&is_active);
-        let posterior = route(self.settings.route, &problem, self.par());
-        let state = keep_groups(&State { weight_precision, ..self.state.clone() }, &is_active);
-        self.limits = self.whole_limits.clone();
-        self.limits.keep(&is_active);
-        self.groups = (0..is_active.len()).filter(|&group| is_active[group]).collect();
-        self.change_problem(problem, posterior, state);
+        let state = keep_groups(&State { weight_precision, ..self.active.state.clone() }, &is_active);
+        let posterior = |problem: &Problem| route(self.settings.route, problem, self.par);
+        let mut wider = Active::part_of(self.whole, &self.whole_limits, &is_active, posterior, state);
+        self.evaluations += 1;
+        let evaluated = wider.evaluate(&mut self.interventions);
+        if evaluated.is_err() || wider.objective >= self.active.objective {
+            return false;
+        }
+        self.interventions.readmitted_columns += wider.columns.len() - self.active.columns.len();
+        back.iter().for_each(|readmission| self.protected[readmission.group] = true);
+        self.work_on(wider);
+        true
     }
 
-    fn par(&self) -> Par {
-        if self.settings.threads == 1 { Par::Seq } else { Par::rayon(0) }
-    }
-
-    /// Goes on with another set of groups; `self.groups` and `self.limits` are already those.
-    fn change_problem(&mut self, problem: Problem, posterior: Box<dyn Posterior>, state: State) {
-        let mut is_active = vec![false; self.whole.groups().count()];
-        self.groups.iter().for_each(|&group| is_active[group] = true);
-        self.columns = self.whole.columns_of(&is_active);
-        self.moments = Moments::new(&problem);
-        self.proposal = Proposal::new(&problem);
-        self.posterior = posterior;
-        self.problem = Cow::Owned(problem);
-        self.plain = state.clone();
-        self.extrapolated = state.clone();
-        self.state = state;
+    /// Goes on with another set of groups.
+    fn work_on(&mut self, active: Active<'a>) {
+        self.proposal = Proposal::new(&active.problem);
+        self.plain = active.state.clone();
+        self.extrapolated = active.state.clone();
+        self.active = active;
         self.solver.restart();
         if let Some(accelerator) = &mut self.accelerator {
             accelerator.restart();
@@ -412,36 +431,72 @@ impl<'a> Fit<'a> {
     }
 
     fn finish(mut self, status: Status) -> FittedModel {
-        self.posterior.weight_moments(&self.problem, &mut self.moments);
-        self.posterior.row_moments(&self.problem, &mut self.moments);
-        let covariance = self.posterior.covariance(&self.problem);
+        self.active.all_moments();
+        let Active { problem, columns, state, moments, posterior, objective, .. } = &mut self.active;
+        let mut weight_precision = vec![0.0; self.whole.column_count()];
+        let most: Vec<f64> = self.whole_limits.weight_precision.iter().map(|bounds| bounds[1]).collect();
+        self.whole.groups().spread(&most, &mut weight_precision);
+        for (&column, &group) in columns.iter().zip(problem.groups().of_column()) {
+            weight_precision[column] = state.weight_precision[group];
+        }
         let outcome = Outcome {
             status,
-            objective: self.objective,
+            objective: *objective,
             evaluations: self.evaluations,
             trace: self.trace,
             interventions: self.interventions,
             elapsed: self.started.elapsed(),
         };
-        let mut weight_precision = vec![0.0; self.whole.column_count()];
-        let most: Vec<f64> = self.whole_limits.weight_precision.iter().map(|bounds| bounds[1]).collect();
-        self.whole.groups().spread(&most, &mut weight_precision);
-        let active_groups = self.problem.groups().of_column();
-        for (&column, &group) in self.columns.iter().zip(active_groups) {
-            weight_precision[column] = self.state.weight_precision[group];
-        }
-        let (columns, base_noise) = (self.columns, self.settings.base_noise);
-        FittedModel::new(
+        let mut model = FittedModel::new(
             self.whole,
             weight_precision,
-            columns,
-            &self.state,
-            &self.moments,
-            covariance,
-            base_noise,
+            std::mem::take(columns),
+            state,
+            moments,
+            self.settings.base_noise,
             outcome,
-        )
+        );
+        let uncertainty = widened(problem, state, moments, posterior.as_mut(), model.noise_inflation);
+        model.set_uncertainty(&uncertainty.moments, posterior.covariance(problem), uncertainty.inflation);
+        model
     }
+}
+
+/// Which step was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Plain,
+    Extrapolated,
+}
+
+/// The posterior that error bars are taken from.
+struct Uncertainty {
+    moments: Moments,
+    inflation: f64,
+}
+
+/// The posterior with the noise made `inflation` times as large ([`crate::noise::NoiseModel::inflation`]); the posterior as
+/// it is if that cannot be factorised.
+fn widened(
+    problem: &Problem,
+    state: &State,
+    moments: &Moments,
+    posterior: &mut dyn Posterior,
+    inflation: f64,
+) -> Uncertainty {
+    let mut wide = moments.clone();
+    if inflation > 1.0 {
+        let variance: Vec<f64> = state.noise_variance.iter().map(|v| inflation * v).collect();
+        if posterior.factorise(problem, &state.weight_precision, RowNoise::PerRow(&variance), &mut wide).is_ok() {
+            posterior.weight_moments(problem, &mut wide);
+            return Uncertainty { moments: wide, inflation };
+        }
+        // The state itself was factorised before.
+        let restored = posterior.factorise(problem, &state.weight_precision, state.row_noise(), &mut wide);
+        debug_assert!(restored.is_ok());
+        posterior.weight_moments(problem, &mut wide);
+    }
+    Uncertainty { moments: wide, inflation: 1.0 }
 }
 
 fn evaluate(
@@ -467,7 +522,7 @@ fn evaluate(
 /// Moves `next` half of the way back to `state`, in logs.
 fn halve_step(state: &State, next: &mut State) {
     let halve = |from: &[f64], to: &mut [f64]| {
-        to.iter_mut().zip(from).for_each(|(to, from)| *to = (*to * from).sqrt());
+        to.iter_mut().zip(from).for_each(|(to, from)| *to = to.sqrt() * from.sqrt());
     };
     halve(&state.weight_precision, &mut next.weight_precision);
     halve(&state.noise_variance, &mut next.noise_variance);
@@ -478,4 +533,24 @@ fn halve_step(state: &State, next: &mut State) {
         next.noise_variance.fill(variance);
     }
     super::safeguard::confine(next);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::NoiseModel;
+
+    #[test]
+    fn half_a_step_is_half_of_the_way_in_logs() {
+        let state = |gamma: f64, lambda: f64| State {
+            weight_precision: vec![gamma],
+            noise_variance: vec![lambda; 2],
+            noise: NoiseModel::Shared { variance: lambda },
+        };
+        let mut next = state(1e200, 4.0);
+        halve_step(&state(1e180, 1.0), &mut next);
+        assert!((next.weight_precision[0] / 1e190 - 1.0).abs() < 1e-12);
+        assert!((next.noise_variance[1] - 2.0).abs() < 1e-12);
+        assert!(matches!(next.noise, NoiseModel::Shared { variance } if (variance - 2.0).abs() < 1e-12));
+    }
 }

@@ -26,7 +26,9 @@ impl Solver for IrlsL1 {
         let LassoWeights { weight, residual } = &mut inner.weights;
         groups.sum_into(weight, |j| moments.column_quadratic_form[j]);
         weight.iter_mut().for_each(|w| *w = w.sqrt());
-        // What one copy of a row adds to the trace of Π_y.
+        // What one copy of a row adds to the trace of Π_y. Less than one copy of a row makes log|Σ_y| convex in its λ, and
+        // the surrogate is no bound: such rows take EM's update and no penalty.
+        let is_whole = |i: usize| problem.row_weight()[i] >= 1.0;
         let copy_precision = |i: usize| {
             let variance = state.noise_variance[i];
             (1.0 - moments.latent_variance[i] / variance).max(0.0) / variance
@@ -35,7 +37,7 @@ impl Solver for IrlsL1 {
             residual.fill(0.0); // a weighted lasso
         } else {
             for (i, v) in residual.iter_mut().enumerate() {
-                *v = problem.row_weight()[i] * copy_precision(i).sqrt();
+                *v = if is_whole(i) { problem.row_weight()[i] * copy_precision(i).sqrt() } else { 0.0 };
             }
         }
         inner.solve(point, self.tolerance, self.max_iterations);
@@ -50,14 +52,22 @@ impl Solver for IrlsL1 {
             NoiseModel::Shared { variance } => {
                 let squares: f64 = inner.residual().iter().zip(problem.row_weight()).map(|(r, w)| w * r * r).sum();
                 let trace = problem.weight_sum() / variance - moments.latent_sum / (variance * variance);
-                proposal.shared_variance = (squares / trace).sqrt();
+                proposal.shared_variance = if trace > 0.0 {
+                    (squares / trace).sqrt()
+                } else {
+                    (squares + moments.latent_sum) / problem.weight_sum() // EM's, as for a row of weight below 1
+                };
             }
             NoiseModel::Flat => {
-                for (i, variance) in proposal.noise_variance.iter_mut().enumerate() {
-                    *variance = inner.residual()[i].abs() / copy_precision(i).sqrt();
+                // The second moment is the variance under a flat prior.
+                for (i, variance) in proposal.second_moment.iter_mut().enumerate() {
+                    let residual = inner.residual()[i];
+                    *variance = if is_whole(i) {
+                        residual.abs() / copy_precision(i).sqrt()
+                    } else {
+                        residual.powi(2) + moments.latent_variance[i]
+                    };
                 }
-                // The second moment is the variance under a flat prior, whatever else looks at it.
-                proposal.second_moment.copy_from_slice(&proposal.noise_variance);
                 proposal.noise_step = NoiseStep::SecondMoment;
             }
             // With a prior, stationarity of the surrogate reads e²(λ) = r² + λ − λ²z, which is r² + q.

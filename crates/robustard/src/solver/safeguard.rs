@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{CheckedSettings, NoiseStep, Proposal, Units};
 use crate::noise::NoiseModel;
 use crate::posterior::Moments;
-use crate::problem::Problem;
+use crate::problem::{NaturalUnits, Problem};
 use crate::state::State;
 
 /// How often a fit was helped.
@@ -37,21 +37,26 @@ pub(super) struct Limits {
     /// One range per group.
     pub weight_precision: Vec<[f64; 2]>,
     pub noise_variance: [f64; 2],
+    units: NaturalUnits,
 }
 
 impl Limits {
     pub(super) fn new(problem: &Problem, settings: &CheckedSettings) -> Self {
-        let (weight_unit, noise_unit) = match settings.units {
-            Units::Absolute => (vec![1.0; problem.groups().count()], 1.0),
-            Units::Relative => {
-                let units = problem.natural_units();
-                (units.weight_precision, units.noise_variance)
+        let units = match settings.units {
+            Units::Absolute => {
+                NaturalUnits { noise_variance: 1.0, weight_precision: vec![1.0; problem.groups().count()] }
             }
+            Units::Relative => problem.natural_units(),
         };
         let scaled = |bounds: [f64; 2], unit: f64| bounds.map(|bound| (bound * unit).clamp(1e-250, 1e250));
         Self {
-            weight_precision: weight_unit.iter().map(|&unit| scaled(settings.weight_precision_bounds, unit)).collect(),
-            noise_variance: scaled(settings.noise_variance_bounds, noise_unit),
+            weight_precision: units
+                .weight_precision
+                .iter()
+                .map(|&unit| scaled(settings.weight_precision_bounds, unit))
+                .collect(),
+            noise_variance: scaled(settings.noise_variance_bounds, units.noise_variance),
+            units,
         }
     }
 
@@ -63,7 +68,8 @@ impl Limits {
                 .fixed(group)
                 .unwrap_or(bounds[0] * (settings.initial_weight_precision / settings.weight_precision_bounds[0]))
         });
-        let variance = self.noise_variance[0] * (settings.initial_noise_variance / settings.noise_variance_bounds[0]);
+        let [low, high] = self.noise_variance;
+        let variance = (settings.initial_noise_variance * self.units.noise_variance).clamp(low, high);
         State {
             weight_precision: weight_precision.collect(),
             noise_variance: vec![variance; problem.row_count()],
@@ -74,6 +80,8 @@ impl Limits {
     pub(super) fn keep(&mut self, keep: &[bool]) {
         let mut kept = keep.iter();
         self.weight_precision.retain(|_| *kept.next().expect("one flag per group"));
+        let mut kept = keep.iter();
+        self.units.weight_precision.retain(|_| *kept.next().expect("one flag per group"));
     }
 }
 
@@ -162,6 +170,33 @@ impl Safeguard {
             let damped = std::array::from_fn(|k| old[k] + self.damping_noise * (new[k] - old[k]));
             next.noise.set_coordinates(damped, bounds);
         }
+        let clipped_before = counts.clipped_noise;
+        self.row_variances(state, proposal, bounds, next, &mut counts);
+        // The parameters were fitted as if every row could have its best variance. Where bounds forbid that, the old ones
+        // may be better.
+        if counts.clipped_noise > clipped_before && self.damping_noise == 1.0 {
+            let cost = |candidate: &State| row_cost(problem, proposal, candidate);
+            let fitted_cost = cost(next);
+            let fitted = (next.noise, std::mem::take(&mut next.noise_variance));
+            next.noise = state.noise;
+            next.noise_variance = vec![0.0; fitted.1.len()];
+            self.row_variances(state, proposal, bounds, next, &mut StepCounts::default());
+            if fitted_cost <= cost(next) {
+                (next.noise, next.noise_variance) = fitted;
+            }
+        }
+        counts
+    }
+
+    /// Fills λ from the proposal under `next.noise`, damped and clipped.
+    fn row_variances(
+        &self,
+        state: &State,
+        proposal: &Proposal,
+        bounds: [f64; 2],
+        next: &mut State,
+        counts: &mut StepCounts,
+    ) {
         for (i, value) in next.noise_variance.iter_mut().enumerate() {
             let proposed = match proposal.noise_step {
                 NoiseStep::SecondMoment => next.noise.variance(proposal.second_moment[i]),
@@ -172,8 +207,15 @@ impl Safeguard {
                 bounded(old, proposed, self.damping_noise, bounds, &mut counts.clipped_noise, &mut counts.repaired);
         }
         confine(next);
-        counts
     }
+}
+
+/// What the rows cost given their second moments: Σ ω [e²/(2λ) + ½ log λ] plus the noise model's penalty.
+fn row_cost(problem: &Problem, proposal: &Proposal, state: &State) -> f64 {
+    let weight = problem.row_weight();
+    let rows = state.noise_variance.iter().zip(&proposal.second_moment).zip(weight);
+    let likelihood: f64 = rows.map(|((v, e2), w)| 0.5 * w * (e2 / v + v.ln())).sum();
+    likelihood + state.noise.penalty(&state.noise_variance, weight)
 }
 
 /// Puts the variances where the noise model's penalty is defined.

@@ -9,6 +9,10 @@ use crate::model::BaseNoise;
 use crate::noise::{Degrees, NoiseKind, NoisePrior};
 use crate::posterior::Route;
 
+/// Range of given degrees of freedom: below, the scale means nothing; above, the noise is normal.
+const LEAST_DEGREES: f64 = 0.1;
+const MOST_DEGREES: f64 = 1000.0;
+
 /// The rule that proposes the next (γ, λ).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -44,7 +48,8 @@ pub enum Units {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
-    /// On for EM, MacKay and ℓ2-IRLS when neither update is damped; off otherwise.
+    /// On for EM, MacKay and ℓ2-IRLS when neither update is damped and the noise moves in every iteration; off otherwise, and
+    /// for per-row noise with a flat prior, whose many optima are far apart.
     Auto,
     /// Off.
     None,
@@ -68,7 +73,7 @@ pub enum Preset {
 /// |---|---|---|---|
 /// | `solver` | em | em | em, mackay, irls-l2, irls-l1, gradient |
 /// | `noise` | per-row | per-row | shared, per-row |
-/// | `noise_prior` | student-t:4 | flat | flat, inverse-gamma:A,B (above 0), student-t\[:NU\] (above 0), student-t:learned, contaminated |
+/// | `noise_prior` | student-t:4 | flat | flat, inverse-gamma:A,B (A above 0, to 500; B above 0), student-t\[:NU\] (0.1 to 1000), student-t:learned, contaminated |
 /// | `studentized_power` | none | none | none, or 0 to 10 |
 /// | `damping_weights` | 1 | 0.02 | above 0, to 1 (1 is undamped) |
 /// | `damping_noise` | 1 | 0.01 | above 0, to 1 |
@@ -122,7 +127,8 @@ pub struct Settings {
     pub noise_every: usize,
     /// Iterations after which the fit stops unconverged.
     pub max_iterations: usize,
-    /// Largest ‖Δlog‖∞/(1 + ‖log‖∞) of γ and of λ in a converged iteration.
+    /// Largest ‖Δlog‖∞/(1 + ‖log‖∞) of γ and of λ in a converged iteration; of the gradient solver, whose steps are as long as
+    /// the learning rate lets them be, in units of that rate.
     pub tolerance: f64,
     /// Iterations in a row that must be converged.
     pub patience: usize,
@@ -165,13 +171,13 @@ pub enum SettingsError {
         /// What is allowed.
         expected: &'static str,
     },
-    /// Extrapolating a solver that has no fixed-point map of its own.
-    #[error(
-        "the setting acceleration is anderson, but the {solver} solver is not a smooth fixed point; use auto or none"
-    )]
-    NotAccelerable {
-        /// Name of the solver.
-        solver: &'static str,
+    /// Settings that do not go together.
+    #[error("the setting {setting} does not go with the others: {reason}")]
+    Clash {
+        /// Name of the setting.
+        setting: &'static str,
+        /// Why, and what to do.
+        reason: &'static str,
     },
 }
 
@@ -240,11 +246,18 @@ impl Settings {
         };
         let above_zero = |value: f64| value.is_finite() && value > 0.0;
         let prior_holds = match self.noise_prior {
-            NoisePrior::InverseGamma { shape, scale } => above_zero(shape) && above_zero(scale),
-            NoisePrior::StudentT(Degrees::Fixed(degrees)) => above_zero(degrees),
+            NoisePrior::InverseGamma { shape, scale } => {
+                shape > 0.0 && shape <= 0.5 * MOST_DEGREES && above_zero(scale)
+            }
+            NoisePrior::StudentT(Degrees::Fixed(degrees)) => (LEAST_DEGREES..=MOST_DEGREES).contains(&degrees),
             NoisePrior::Flat | NoisePrior::StudentT(Degrees::Learned) | NoisePrior::Contaminated => true,
         };
-        require(prior_holds, "noise_prior", &self.noise_prior.to_string(), "a prior with finite parameters above 0")?;
+        require(
+            prior_holds,
+            "noise_prior",
+            &self.noise_prior.to_string(),
+            "a prior with parameters in range: NU from 0.1 to 1000, SHAPE above 0 and at most 500, SCALE above 0",
+        )?;
         let power = self.studentized_power;
         require(power.is_none_or(|p| (0.0..=10.0).contains(&p)), "studentized_power", &power, "none, or from 0 to 10")?;
         for (name, damping) in [("damping_weights", self.damping_weights), ("damping_noise", self.damping_noise)] {
@@ -282,11 +295,31 @@ impl Settings {
         ] {
             require(above_zero(value), name, &value, "finite and above 0")?;
         }
-        match (self.acceleration, self.solver) {
-            (Acceleration::Anderson, SolverKind::Gradient) => Err(SettingsError::NotAccelerable { solver: "gradient" }),
-            (Acceleration::Anderson, SolverKind::IrlsL1) => Err(SettingsError::NotAccelerable { solver: "irls-l1" }),
-            _ => Ok(CheckedSettings(self.clone())),
+        self.check_pairs()?;
+        Ok(CheckedSettings(self.clone()))
+    }
+}
+
+impl Settings {
+    /// Settings that are fine by themselves but not together.
+    fn check_pairs(&self) -> Result<(), SettingsError> {
+        let clash = |setting, reason| Err(SettingsError::Clash { setting, reason });
+        if self.acceleration == Acceleration::Anderson && self.solver == SolverKind::Gradient {
+            return clash(
+                "acceleration",
+                "the gradient solver has no fixed-point map to extrapolate; use auto or none",
+            );
         }
+        if self.acceleration == Acceleration::Anderson && self.noise_every > 1 {
+            return clash(
+                "acceleration",
+                "it would move the noise in every iteration; set noise_every to 1, or use auto or none",
+            );
+        }
+        if self.studentized_power.is_some() && self.noise == NoiseKind::Shared {
+            return clash("studentized_power", "it speaks of per-row noise; set noise to per-row");
+        }
+        Ok(())
     }
 }
 
@@ -302,7 +335,9 @@ impl CheckedSettings {
             Acceleration::Anderson => true,
             Acceleration::Auto => {
                 let smooth = matches!(self.solver, SolverKind::Em | SolverKind::Mackay | SolverKind::IrlsL2);
-                smooth && self.damping_weights == 1.0 && self.damping_noise == 1.0 && self.noise_every == 1
+                let flat = self.noise == NoiseKind::PerRow && self.noise_prior == NoisePrior::Flat;
+                let undamped = self.damping_weights == 1.0 && self.damping_noise == 1.0;
+                smooth && undamped && self.noise_every == 1 && !flat
             }
         }
     }
@@ -353,6 +388,10 @@ mod tests {
         let both =
             Settings { solver: SolverKind::Gradient, acceleration: Acceleration::Anderson, ..Settings::default() };
         assert!(both.check().unwrap_err().to_string().contains("gradient"));
+        let both = Settings { noise_every: 2, acceleration: Acceleration::Anderson, ..Settings::default() };
+        assert!(both.check().unwrap_err().to_string().contains("noise_every"));
+        let both = Settings { studentized_power: Some(2.0), ..Settings::default().with_shared_noise() };
+        assert!(both.check().unwrap_err().to_string().contains("studentized_power"));
     }
 
     #[test]
