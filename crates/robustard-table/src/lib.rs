@@ -1,19 +1,26 @@
 //! Tables in and out: formats, column types, categories, missing values.
 //!
 //! A [`Table`] is read from CSV, TSV, Parquet, Arrow IPC or JSON lines ([`read`]) and written back to any of them
-//! ([`write()`]). An [`Encoder`] turns its columns into the numbers that a model is fitted to, and does the same to new tables.
+//! ([`write()`]). An [`Encoder`] turns its columns into the numbers that a model is fitted to, and does the same to new tables. A [`Regression`] is a fitted
+//! model together with all that it needs to predict another table.
 
 mod csv;
 mod encode;
 mod error;
+mod file;
 mod format;
 mod read;
+mod regression;
 mod table;
 mod write;
 
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::TableError;
+pub use file::{ModelFileError, load_model, save_model};
 pub use format::{Compression, Format, Kind};
 pub use read::{Header, ReadOptions, read, read_bytes};
+pub use regression::{
+    FeatureSummary, Fitted, Quality, Regression, RegressionError, RegressionOptions, TablePrediction, TargetScale,
+};
 pub use table::Table;
 pub use write::{to_bytes, write};

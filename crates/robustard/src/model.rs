@@ -84,6 +84,24 @@ impl Covariance {
         Self::WeightSpace { size, inverse_factor }
     }
 
+    /// Whether the parts agree about the number of weights.
+    fn is_consistent(&self, weights: usize) -> bool {
+        match self {
+            Self::WeightSpace { size, inverse_factor } => {
+                *size == weights && size.checked_mul(size + 1).map(|twice| twice / 2) == Some(inverse_factor.len())
+            }
+            Self::SampleSpace { free, fixed, prior_variance, factor, fixed_gain, fixed_inverse_factor, rows } => {
+                let (z, f) = (free.len(), fixed.len());
+                z + f == weights
+                    && free.iter().chain(fixed).all(|&place| place < weights)
+                    && prior_variance.len() == z
+                    && rows.checked_mul(z) == Some(factor.len())
+                    && fixed_gain.len() == f * z
+                    && fixed_inverse_factor.len() == f * f
+            }
+        }
+    }
+
     /// xᵀΣx for each column x of the d × m matrix `rows`.
     fn quadratic_forms(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
         let m = rows.ncols();
@@ -183,8 +201,6 @@ pub struct Prediction {
     pub latent_variance: Vec<f64>,
     /// Standard deviation of a new observation.
     pub std: Vec<f64>,
-    /// Variance parameter of the new observation's noise plus the latent variance: the squared scale of intervals.
-    square_scale: Vec<f64>,
     noise: PredictiveNoise,
 }
 
@@ -230,6 +246,12 @@ impl PredictiveNoise {
         }
     }
 
+    /// Half the width of the central interval of `level` around predictions with these latent variances.
+    pub fn half_widths(&self, level: f64, latent_variance: &[f64]) -> Vec<f64> {
+        let quantile = self.quantile(level);
+        latent_variance.iter().map(|q| quantile * (self.scale() + q).sqrt()).collect()
+    }
+
     /// The number of scales on either side of the mean that hold `level` of the observations.
     fn quantile(&self, level: f64) -> f64 {
         let upper = 0.5 * (1.0 + level);
@@ -258,9 +280,8 @@ impl Prediction {
         if !(level > 0.0 && level < 1.0) {
             return Err(PredictError::Level(level));
         }
-        let quantile = self.noise.quantile(level);
-        let ends =
-            |sign: f64| self.mean.iter().zip(&self.square_scale).map(|(m, s)| m + sign * quantile * s.sqrt()).collect();
+        let half = self.noise.half_widths(level, &self.latent_variance);
+        let ends = |sign: f64| self.mean.iter().zip(&half).map(|(m, h)| m + sign * h).collect();
         Ok(Interval { lower: ends(-1.0), upper: ends(1.0) })
     }
 }
@@ -345,6 +366,18 @@ impl FittedModel {
         }
         self.covariance = covariance;
         self.noise_inflation = inflation;
+    }
+
+    /// Whether all parts fit together, as they do in every fitted model but perhaps not in one read from a file.
+    pub fn check(&self) -> Result<(), String> {
+        let (d, n) = (self.coefficients.len(), self.rows.target.len());
+        let rows = &self.rows;
+        let sizes = self.standard_errors.len() == d
+            && self.weight_precision.len() == d
+            && [&rows.fitted, &rows.noise_variance, &rows.latent_variance, &rows.weight].iter().all(|v| v.len() == n)
+            && self.active_columns.iter().all(|&column| column < d)
+            && self.covariance.is_consistent(self.active_columns.len());
+        if sizes { Ok(()) } else { Err("the parts of the model are of different sizes".to_owned()) }
     }
 
     /// Iterations used.
@@ -436,7 +469,6 @@ impl FittedModel {
         let noise = self.predictive_noise(base);
         Ok(Prediction {
             std: latent_variance.iter().map(|q| (q + noise.variance()).sqrt()).collect(),
-            square_scale: latent_variance.iter().map(|q| q + noise.scale()).collect(),
             mean,
             latent_variance,
             noise,

@@ -2,6 +2,7 @@
 
 mod fourier;
 mod kernel;
+mod map;
 mod polynomial;
 mod standardize;
 
@@ -10,6 +11,7 @@ use thiserror::Error;
 
 pub use fourier::Fourier;
 pub use kernel::Kernel;
+pub use map::{Basis, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
 pub use polynomial::Polynomial;
 pub use standardize::Standardizer;
 

@@ -31,6 +31,11 @@ impl Standardizer {
         Self { mean, scale }
     }
 
+    /// Leaves everything as it is.
+    pub fn identity(columns: usize) -> Self {
+        Self { mean: vec![0.0; columns], scale: vec![1.0; columns] }
+    }
+
     /// The standardized columns.
     pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
         check_columns(self.mean.len(), inputs)?;

@@ -1,0 +1,203 @@
+//! The model file: safetensors, with every list of numbers as a tensor and the rest as JSON in the header.
+//!
+//! The header's metadata has `format` = "robustard", `version` = "1" and `regression`, a JSON description in which each list
+//! of numbers is replaced by `{"tensor": NAME}`; NAME is its path, such as `model.coefficients`. Python opens it with
+//! `safetensors.safe_open`.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::regression::Regression;
+use crate::write::write_whole;
+
+const FORMAT: &str = "robustard";
+const VERSION: u32 = 1;
+const TENSOR_KEY: &str = "tensor";
+/// Lists shorter than this stay in the description, where people can read them.
+const LEAST_TENSOR: usize = 9;
+
+/// Why a model file cannot be written or read.
+#[derive(Debug, Error)]
+pub enum ModelFileError {
+    /// The file system said no.
+    #[error("cannot {action} {path}: {reason}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Something else.
+    #[error("{path} is not a robustard model: {reason}")]
+    Foreign {
+        /// The file.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
+    /// Made by a later version.
+    #[error(
+        "{path} was written by a newer robustard (model format {found}, this one reads {VERSION}); update robustard"
+    )]
+    Newer {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+    },
+    /// Not as it was written.
+    #[error("{path} is damaged: {reason}; fit the model again")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// A list of numbers on its way to the file.
+struct Tensor {
+    dtype: Dtype,
+    bytes: Vec<u8>,
+}
+
+/// Writes a model, whole or not at all.
+pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileError> {
+    let failed = |reason: String| ModelFileError::Io { action: "write", path: path.display().to_string(), reason };
+    let mut description = serde_json::to_value(regression).map_err(|error| failed(error.to_string()))?;
+    let mut tensors = Vec::new();
+    extract(&mut description, String::new(), &mut tensors);
+    let metadata = HashMap::from([
+        ("format".to_owned(), FORMAT.to_owned()),
+        ("version".to_owned(), VERSION.to_string()),
+        ("regression".to_owned(), description.to_string()),
+    ]);
+    let views = tensors.iter().map(|(name, tensor)| {
+        let view = TensorView::new(tensor.dtype, vec![tensor.bytes.len() / 8], &tensor.bytes);
+        (name.as_str(), view.expect("eight bytes for each number"))
+    });
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
+    write_whole(path, &bytes).map_err(|error| failed(error.to_string()))
+}
+
+/// Reads a model and checks that it is whole.
+pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| ModelFileError::Io {
+        action: "read",
+        path: name.clone(),
+        reason: error.to_string(),
+    })?;
+    load_bytes(&bytes, &name)
+}
+
+fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
+    let foreign = |reason: &str| ModelFileError::Foreign { path: name.to_owned(), reason: reason.to_owned() };
+    let damaged = |reason: String| ModelFileError::Damaged { path: name.to_owned(), reason };
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| foreign(&error.to_string()))?;
+    let metadata = header.metadata().clone().unwrap_or_default();
+    if metadata.get("format").map(String::as_str) != Some(FORMAT) {
+        return Err(foreign("it is a safetensors file of another program"));
+    }
+    let version = metadata.get("version").and_then(|version| version.parse::<u32>().ok());
+    match version {
+        Some(found) if found > VERSION => return Err(ModelFileError::Newer { path: name.to_owned(), found }),
+        Some(_) => {}
+        None => return Err(damaged("it does not say its version".to_owned())),
+    }
+    let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
+    let text = metadata.get("regression").ok_or_else(|| damaged("it has no description".to_owned()))?;
+    let mut description: Value = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
+    let mut budget = bytes.len();
+    restore(&mut description, &tensors, &mut budget).map_err(damaged)?;
+    let regression: Regression = serde_json::from_value(description).map_err(|error| damaged(error.to_string()))?;
+    regression.check().map_err(damaged)?;
+    Ok(regression)
+}
+
+/// Moves the lists of numbers below `value` into `tensors`.
+fn extract(value: &mut Value, path: String, tensors: &mut Vec<(String, Tensor)>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match value {
+        Value::Object(fields) => {
+            fields.iter_mut().for_each(|(key, value)| extract(value, below(key), tensors));
+        }
+        Value::Array(items) => match to_tensor(items) {
+            Some(tensor) => {
+                tensors.push((path.clone(), tensor));
+                *value = Value::Object(Map::from_iter([(TENSOR_KEY.to_owned(), Value::String(path))]));
+            }
+            None => items.iter_mut().enumerate().for_each(|(k, value)| extract(value, below(&k.to_string()), tensors)),
+        },
+        _ => {}
+    }
+}
+
+fn to_tensor(items: &[Value]) -> Option<Tensor> {
+    if items.len() < LEAST_TENSOR {
+        return None;
+    }
+    if let Some(integers) = items.iter().map(Value::as_u64).collect::<Option<Vec<_>>>() {
+        return Some(Tensor { dtype: Dtype::U64, bytes: integers.iter().flat_map(|v| v.to_le_bytes()).collect() });
+    }
+    let is_float = |value: &Value| value.as_f64().filter(|_| value.is_f64());
+    let floats: Vec<f64> = items.iter().map(is_float).collect::<Option<_>>()?;
+    Some(Tensor { dtype: Dtype::F64, bytes: floats.iter().flat_map(|v| v.to_le_bytes()).collect() })
+}
+
+/// Puts the tensors back. `budget` is spent by the bytes put back, so that one tensor named often cannot fill the memory.
+fn restore(value: &mut Value, tensors: &SafeTensors<'_>, budget: &mut usize) -> Result<(), String> {
+    match value {
+        Value::Object(fields) if fields.len() == 1 && fields.contains_key(TENSOR_KEY) => {
+            let name = fields[TENSOR_KEY].as_str().ok_or("a tensor has no name")?;
+            let tensor = tensors.tensor(name).map_err(|_| format!("the tensor {name} is missing"))?;
+            let data = tensor.data();
+            *budget = budget.checked_sub(data.len()).ok_or("a tensor is named more than once")?;
+            let words = data.chunks_exact(8).map(|word| word.try_into().expect("eight bytes"));
+            *value = match tensor.dtype() {
+                Dtype::U64 => Value::Array(words.map(|word| u64::from_le_bytes(word).into()).collect()),
+                Dtype::F64 => {
+                    let number = |word| serde_json::Number::from_f64(f64::from_le_bytes(word)).map(Value::Number);
+                    let numbers: Option<Vec<Value>> = words.map(number).collect();
+                    Value::Array(numbers.ok_or_else(|| format!("the tensor {name} holds values that are not finite"))?)
+                }
+                other => return Err(format!("the tensor {name} is of type {other:?}")),
+            };
+            Ok(())
+        }
+        Value::Object(fields) => fields.iter_mut().try_for_each(|(_, value)| restore(value, tensors, budget)),
+        Value::Array(items) => items.iter_mut().try_for_each(|value| restore(value, tensors, budget)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_and_hostile_files_are_refused() {
+        let message = |bytes: &[u8]| load_bytes(bytes, "m").map(|_| ()).unwrap_err().to_string();
+        assert!(message(b"").contains("not a robustard model"));
+        assert!(message(b"price,area\n1,2\n").contains("not a robustard model"));
+        assert!(message(&[0xff; 64]).contains("not a robustard model"));
+        let file = |metadata: &[(&str, &str)]| {
+            let metadata = metadata.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+            safetensors::serialize(Vec::<(String, TensorView<'_>)>::new(), Some(metadata)).unwrap()
+        };
+        assert!(message(&file(&[("format", "pt")])).contains("another program"), "{}", message(&file(&[("format", "pt")])));
+        assert!(message(&file(&[("format", FORMAT), ("version", "99")])).contains("newer"));
+        assert!(message(&file(&[("format", FORMAT)])).contains("damaged"));
+        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", "{}")])).contains("damaged"));
+        let deep = "[".repeat(100_000);
+        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", &deep)])).contains("damaged"));
+        let missing = r#"{"tensor": "nothing"}"#;
+        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", missing)])).contains("missing"));
+    }
+}

@@ -1,0 +1,307 @@
+//! A regression on a table: schema, features, scaling and fitted model together, so that a new table with the same columns is
+//! all that prediction needs.
+
+use robustard::faer::Mat;
+use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
+use robustard::metrics::{coverage, rmse};
+use robustard::{
+    Diagnostics, FitError, FittedModel, Observer, PredictError, Problem, ProblemError, Settings, fit_observed,
+};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::encode::{EncodeOptions, Encoded, Encoder};
+use crate::error::TableError;
+use crate::table::Table;
+
+/// How a table is fitted.
+#[derive(Debug, Clone)]
+pub struct RegressionOptions {
+    /// Columns.
+    pub encode: EncodeOptions,
+    /// Features.
+    pub features: FeatureOptions,
+    /// Whether there is an intercept, which is not shrunk.
+    pub intercept: bool,
+    /// The engine.
+    pub settings: Settings,
+}
+
+/// Why a regression failed.
+#[derive(Debug, Error)]
+pub enum RegressionError {
+    /// The table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The features.
+    #[error(transparent)]
+    Features(#[from] FeatureError),
+    /// The numbers.
+    #[error(transparent)]
+    Problem(#[from] ProblemError),
+    /// The fit.
+    #[error(transparent)]
+    Fit(#[from] FitError),
+    /// The prediction.
+    #[error(transparent)]
+    Predict(#[from] PredictError),
+}
+
+/// Mean and standard deviation that the target was standardized by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TargetScale {
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation; 1 for a constant target.
+    pub deviation: f64,
+}
+
+/// How good the fit is, by closed-form leave-one-out.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Root mean square of the leave-one-out residuals, in the target's units.
+    pub loo_rmse: f64,
+    /// Share of the target's variance that leave-one-out predictions explain; below 0 when the mean would do better.
+    pub loo_r2: f64,
+    /// Median absolute leave-one-out residual: what outliers do not move.
+    pub loo_median_error: f64,
+    /// Share of the rows inside their leave-one-out 95% interval.
+    pub coverage_95: f64,
+}
+
+/// A fitted regression on a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Regression {
+    /// Schema.
+    pub encoder: Encoder,
+    /// Features.
+    pub features: FeatureMap,
+    /// Whether the first column of the design is an intercept.
+    pub intercept: bool,
+    /// Scaling of the target.
+    pub target: TargetScale,
+    /// The fit, on the standardized target.
+    pub model: FittedModel,
+    /// Quality.
+    pub quality: Quality,
+    /// The rows of the training table that were fitted.
+    pub rows: Vec<usize>,
+}
+
+/// A fit with what should be said about it.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The regression.
+    pub regression: Regression,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// Predictions for the rows of a table, in the target's units.
+#[derive(Debug, Clone)]
+pub struct TablePrediction {
+    /// The rows of the table that were predicted.
+    pub rows: Vec<usize>,
+    /// Expected value.
+    pub mean: Vec<f64>,
+    /// Standard deviation of a new observation.
+    pub std: Vec<f64>,
+    /// Lower ends of the intervals.
+    pub lower: Vec<f64>,
+    /// Upper ends.
+    pub upper: Vec<f64>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// A feature in the user's units.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FeatureSummary {
+    /// Its name.
+    pub name: String,
+    /// Weight: target units per unit of the input for linear features, per standardized feature otherwise.
+    pub coefficient: f64,
+    /// Its standard error.
+    pub standard_error: f64,
+    /// 1/γ relative to the largest.
+    pub relevance: f64,
+    /// Whether it is still in the model.
+    pub kept: bool,
+}
+
+impl Regression {
+    /// Fits a table; `observer` sees every iteration and can stop it.
+    pub fn fit<O: Observer + Send>(
+        table: &Table,
+        options: &RegressionOptions,
+        observer: &mut O,
+    ) -> Result<Fitted, RegressionError> {
+        let encoder = Encoder::fit(table, &options.encode)?;
+        let target = table.role(&encoder.target, "the target")?;
+        let weights = encoder.weights.as_ref().map(|name| table.role(name, "weights")).transpose()?;
+        let required: Vec<&[f64]> =
+            [Some(&target), weights.as_ref()].into_iter().flatten().map(Vec::as_slice).collect();
+        require(&encoder, &encoder.target, &target, "target")?;
+        if let (Some(name), Some(values)) = (&encoder.weights, &weights) {
+            require(&encoder, name, values, "weight")?;
+        }
+        let Encoded { inputs, rows, notes } = encoder.encode(table, &required)?;
+        if rows.is_empty() {
+            return Err(TableError::AllDropped.into());
+        }
+        let features = FeatureMap::fit(inputs.as_ref(), &options.features)?;
+        let y: Vec<f64> = rows.iter().map(|&row| target[row]).collect();
+        let scale = TargetScale::of(&y, options.intercept);
+        let standard: Vec<f64> = y.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
+        let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
+        let mut problem = Problem::new(design.as_ref(), &standard)?;
+        if let Some(weights) = &weights {
+            let kept: Vec<f64> = rows.iter().map(|&row| weights[row]).collect();
+            problem = problem.with_row_weights(&kept)?;
+        }
+        let first = usize::from(options.intercept);
+        let mut labels: Vec<usize> = features.groups(&encoder.groups()).iter().map(|group| group + first).collect();
+        if options.intercept {
+            labels.insert(0, 0);
+        }
+        problem = problem.with_groups(&labels)?;
+        if options.intercept {
+            problem = problem.with_unshrunk(0)?;
+        }
+        let model = fit_observed(&problem, &options.settings, observer)?;
+        let quality = Quality::of(&model, scale);
+        let intercept = options.intercept;
+        Ok(Fitted { regression: Self { encoder, features, intercept, target: scale, model, quality, rows }, notes })
+    }
+
+    /// Predicts the rows of a table that have all inputs, with intervals of the given level.
+    pub fn predict(&self, table: &Table, level: f64) -> Result<TablePrediction, RegressionError> {
+        let Encoded { inputs, rows, notes } = self.encoder.encode(table, &[])?;
+        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.intercept);
+        let prediction = self.model.predict(design.as_ref())?;
+        let interval = prediction.interval(level)?;
+        let TargetScale { mean, deviation } = self.target;
+        let unscaled = |values: &[f64]| values.iter().map(|value| mean + deviation * value).collect();
+        Ok(TablePrediction {
+            rows,
+            mean: unscaled(&prediction.mean),
+            std: prediction.std.iter().map(|std| deviation * std).collect(),
+            lower: unscaled(&interval.lower),
+            upper: unscaled(&interval.upper),
+            notes,
+        })
+    }
+
+    /// Whether all parts fit together, as they do in every fitted regression but perhaps not in a file.
+    pub fn check(&self) -> Result<(), String> {
+        self.model.check()?;
+        let inputs = self.encoder.names().len();
+        let design = self.features.names(&self.encoder.names()).len() + usize::from(self.intercept);
+        let scaling = &self.features.inputs;
+        let agree = self.model.coefficients.len() == design
+            && scaling.mean.len() == inputs
+            && scaling.scale.len() == inputs
+            && self.rows.len() == self.model.rows.target.len()
+            && self.features.is_consistent(inputs);
+        if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
+    }
+
+    /// Diagnostics of the training rows; residuals and predictions are in standardized units, see [`Regression::target`].
+    pub fn diagnose(&self) -> Diagnostics {
+        self.model.diagnose()
+    }
+
+    /// Actual value of a training row, in the target's units.
+    pub fn actual(&self, row: usize) -> f64 {
+        self.target.mean + self.target.deviation * self.model.rows.target[row]
+    }
+
+    /// The features, most relevant first, in the user's units.
+    pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
+        let names = self.features.names(&self.encoder.names());
+        let first = usize::from(self.intercept);
+        let unit = |j: usize| match &self.features.basis {
+            Basis::Linear => self.target.deviation / self.features.inputs.scale[j],
+            _ => self.target.deviation,
+        };
+        let relevance = |j: usize| 1.0 / self.model.weight_precision[j + first];
+        let largest = (0..names.len()).map(relevance).fold(f64::MIN_POSITIVE, f64::max);
+        let mut summaries: Vec<FeatureSummary> = names
+            .into_iter()
+            .enumerate()
+            .map(|(j, name)| {
+                let kept = self.model.active_columns.contains(&(j + first));
+                FeatureSummary {
+                    name,
+                    coefficient: self.model.coefficients[j + first] * unit(j),
+                    standard_error: self.model.standard_errors[j + first] * unit(j),
+                    relevance: if kept { relevance(j) / largest } else { 0.0 },
+                    kept,
+                }
+            })
+            .collect();
+        summaries.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+        summaries
+    }
+
+    /// The intercept of linear features in the user's units: the prediction where every input is zero.
+    pub fn intercept_in_units(&self) -> Option<f64> {
+        if !matches!(self.features.basis, Basis::Linear) {
+            return None;
+        }
+        let first = usize::from(self.intercept);
+        let own = if self.intercept { self.model.coefficients[0] } else { 0.0 };
+        let scaling = &self.features.inputs;
+        let shift: f64 = (0..scaling.mean.len())
+            .map(|j| self.model.coefficients[j + first] * scaling.mean[j] / scaling.scale[j])
+            .sum();
+        Some(self.target.mean + self.target.deviation * (own - shift))
+    }
+}
+
+/// Missing targets or weights can only be dropped.
+fn require(encoder: &Encoder, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {
+    match values.iter().position(|value| value.is_nan()) {
+        Some(row) if encoder.missing != crate::encode::Missing::Drop => {
+            Err(TableError::MissingRole { column: name.to_owned(), row, role })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn with_intercept(features: Mat<f64>, intercept: bool) -> Mat<f64> {
+    if !intercept {
+        return features;
+    }
+    Mat::from_fn(features.nrows(), features.ncols() + 1, |i, j| if j == 0 { 1.0 } else { features[(i, j - 1)] })
+}
+
+impl TargetScale {
+    /// Without an intercept the mean is left in.
+    fn of(y: &[f64], intercept: bool) -> Self {
+        let standard =
+            robustard::features::Standardizer::fit(robustard::faer::MatRef::from_column_major_slice(y, y.len(), 1));
+        Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
+    }
+}
+
+impl Quality {
+    fn of(model: &FittedModel, scale: TargetScale) -> Self {
+        let diagnostics = model.diagnose();
+        let actual = &model.rows.target;
+        let predicted: Vec<f64> = actual.iter().zip(&diagnostics.loo_residual).map(|(y, r)| y - r).collect();
+        let error = rmse(actual, &predicted);
+        let mean = robustard::metrics::mean(actual);
+        let spread = rmse(actual, &vec![mean; actual.len()]);
+        let mut absolute: Vec<f64> = diagnostics.loo_residual.iter().map(|r| r.abs()).collect();
+        absolute.sort_unstable_by(f64::total_cmp);
+        let half = model.predictive_noise(model.base_noise).half_widths(0.95, &diagnostics.loo_latent_variance);
+        let end = |sign: f64| -> Vec<f64> { predicted.iter().zip(&half).map(|(p, h)| p + sign * h).collect() };
+        Self {
+            loo_rmse: scale.deviation * error,
+            loo_r2: if spread > 0.0 { 1.0 - (error / spread).powi(2) } else { f64::from(u8::from(error == 0.0)) },
+            loo_median_error: scale.deviation * robustard::metrics::quantile_of_sorted(&absolute, 0.5),
+            coverage_95: coverage(actual, &end(-1.0), &end(1.0)),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Fits of tables, and their files.
+
+use std::ops::ControlFlow;
+
+use robustard::features::FeatureOptions;
+use robustard::{Iteration, Settings};
+use robustard_table::{
+    EncodeOptions, Fitted, Missing, ReadOptions, Regression, RegressionOptions, Table, load_model, read_bytes,
+    save_model,
+};
+
+/// price = 20 + 3 area − 2 age + 10 [Paris] + noise; `junk` does not matter; row 7 is wrong.
+fn houses(rows: usize) -> Table {
+    let wave = |i: usize, k: usize| ((i * (2 * k + 3)) as f64 * 0.61).sin();
+    let mut text = "name,area,age,junk,city,price\n".to_owned();
+    for i in 0..rows {
+        let (area, age, junk) = (50.0 + 20.0 * wave(i, 1), 30.0 + 10.0 * wave(i, 2), wave(i, 3));
+        let paris = i % 3 == 0;
+        let mut price = 20.0 + 3.0 * area - 2.0 * age + if paris { 10.0 } else { 0.0 } + 0.5 * wave(i, 7);
+        if i == 7 {
+            price += 80.0;
+        }
+        text += &format!("h{i},{area},{age},{junk},{},{price}\n", if paris { "Paris" } else { "Lyon" });
+    }
+    read_bytes(text.into_bytes(), "houses.csv", &ReadOptions::default()).unwrap()
+}
+
+fn options(features: &str) -> RegressionOptions {
+    RegressionOptions {
+        encode: EncodeOptions { id: Some("name".into()), ..EncodeOptions::new("price") },
+        features: FeatureOptions { kind: features.parse().unwrap(), lengthscale: None, seed: 1, standardize: true },
+        intercept: true,
+        settings: Settings::default(),
+    }
+}
+
+fn fit(table: &Table, options: &RegressionOptions) -> Fitted {
+    Regression::fit(table, options, &mut |_: &Iteration<'_>| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn linear_fits_speak_the_users_units() {
+    let table = houses(120);
+    let regression = fit(&table, &options("linear")).regression;
+    let summaries = regression.feature_summaries();
+    let coefficient = |name: &str| summaries.iter().find(|summary| summary.name == name).unwrap().coefficient;
+    assert!((coefficient("area") - 3.0).abs() < 0.05, "{summaries:?}");
+    assert!((coefficient("age") + 2.0).abs() < 0.05, "{summaries:?}");
+    assert!((coefficient("city=Paris") - coefficient("city=Lyon") - 10.0).abs() < 0.5, "{summaries:?}");
+    assert_eq!(regression.diagnose().flagged_rows(), [7]);
+    assert!(regression.quality.loo_median_error < 1.0 && regression.quality.loo_r2 > 0.9, "{:?}", regression.quality);
+    // The intercept and coefficients reproduce a prediction by hand.
+    let new = read_bytes(b"city,age,area,junk\nParis,20,60,0\n".to_vec(), "new", &ReadOptions::default()).unwrap();
+    let predicted = regression.predict(&new, 0.95).unwrap();
+    let by_hand = regression.intercept_in_units().unwrap()
+        + 60.0 * coefficient("area")
+        + 20.0 * coefficient("age")
+        + coefficient("city=Paris");
+    assert!((predicted.mean[0] - by_hand).abs() < 1e-8, "{} {by_hand}", predicted.mean[0]);
+    assert!((predicted.mean[0] - 170.0).abs() < 2.0);
+    assert!(predicted.lower[0] < predicted.mean[0] && predicted.mean[0] < predicted.upper[0]);
+}
+
+#[test]
+fn every_kind_of_features_predicts_and_is_saved() {
+    let table = houses(60);
+    let folder = std::env::temp_dir().join(format!("robustard-test-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for features in ["linear", "poly:2", "rff:40", "rbf"] {
+        let regression = fit(&table, &options(features)).regression;
+        let path = folder.join("model.robustard");
+        save_model(&regression, &path).unwrap();
+        let back = load_model(&path).unwrap();
+        assert_eq!(back, regression, "{features}");
+        let (a, b) = (regression.predict(&table, 0.9).unwrap(), back.predict(&table, 0.9).unwrap());
+        assert_eq!((&a.mean, &a.std, &a.lower), (&b.mean, &b.std, &b.lower), "{features}");
+        // Cut short or with a byte changed anywhere in its header, the file is refused or gives a model that works.
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            assert!(load_model(&path).is_err(), "{features} cut at {cut}");
+        }
+        for place in (0..bytes.len().min(6000)).step_by(97) {
+            let mut spoiled = bytes.clone();
+            spoiled[place] ^= 0x15;
+            std::fs::write(&path, &spoiled).unwrap();
+            if let Ok(model) = load_model(&path) {
+                let _ = model.predict(&table, 0.9);
+            }
+        }
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn missing_targets_are_named_or_dropped() {
+    let table = read_bytes(b"x,y\n1,2\n2,\n3,6\n4,8.1\n".to_vec(), "t", &ReadOptions::default()).unwrap();
+    let with = |missing| RegressionOptions {
+        encode: EncodeOptions { missing, ..EncodeOptions::new("y") },
+        ..options("linear")
+    };
+    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+    let error = Regression::fit(&table, &with(Missing::Impute), &mut silent).unwrap_err().to_string();
+    assert!(error.contains("'y'") && error.contains("row 2"), "{error}");
+    let fitted = fit(&table, &with(Missing::Drop));
+    assert_eq!(fitted.regression.rows, [0, 2, 3]);
+    assert_eq!(fitted.notes.len(), 1);
+}

@@ -1,0 +1,219 @@
+use std::fmt;
+use std::str::FromStr;
+
+use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer};
+
+/// Which features are made of the inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureKind {
+    /// The inputs themselves.
+    Linear,
+    /// Their powers up to a degree.
+    Polynomial {
+        /// Highest power.
+        degree: usize,
+    },
+    /// Random Fourier features.
+    Fourier {
+        /// How many.
+        features: usize,
+    },
+    /// One kernel function on every training row: the relevance vector machine.
+    Kernel,
+}
+
+/// Features that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("'{0}' are not features; use linear, poly:DEGREE (2 to 30), rff:COUNT (1 to 100000) or rbf")]
+pub struct FeatureKindError(String);
+
+impl FromStr for FeatureKind {
+    type Err = FeatureKindError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || FeatureKindError(text.to_owned());
+        let count = |word: &str, range: std::ops::RangeInclusive<usize>| {
+            word.parse().ok().filter(|count| range.contains(count)).ok_or_else(error)
+        };
+        match text.split_once(':') {
+            None => match text {
+                "linear" => Ok(Self::Linear),
+                "rff" => Ok(Self::Fourier { features: 256 }),
+                "rbf" => Ok(Self::Kernel),
+                _ => Err(error()),
+            },
+            Some(("poly", degree)) => Ok(Self::Polynomial { degree: count(degree, 2..=30)? }),
+            Some(("rff", features)) => Ok(Self::Fourier { features: count(features, 1..=100_000)? }),
+            Some(_) => Err(error()),
+        }
+    }
+}
+
+impl fmt::Display for FeatureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Linear => write!(f, "linear"),
+            Self::Polynomial { degree } => write!(f, "poly:{degree}"),
+            Self::Fourier { features } => write!(f, "rff:{features}"),
+            Self::Kernel => write!(f, "rbf"),
+        }
+    }
+}
+
+/// How a map is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FeatureOptions {
+    /// Which features.
+    pub kind: FeatureKind,
+    /// Lengthscale of Fourier and kernel features, in standardized inputs; √(inputs/2) if none is given.
+    pub lengthscale: Option<f64>,
+    /// Seed of Fourier features.
+    pub seed: u64,
+    /// Whether inputs (and powers) are standardized.
+    pub standardize: bool,
+}
+
+/// A fitted map from inputs to features.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FeatureMap {
+    /// Scaling of the inputs.
+    pub inputs: Standardizer,
+    /// What is made of them.
+    pub basis: Basis,
+}
+
+/// What is made of the scaled inputs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Basis {
+    /// Nothing.
+    Linear,
+    /// Standardized powers.
+    Polynomial {
+        /// The powers.
+        polynomial: Polynomial,
+        /// Their scaling.
+        powers: Standardizer,
+    },
+    /// Random Fourier features.
+    Fourier(Fourier),
+    /// Kernel functions.
+    Kernel(Kernel),
+}
+
+impl FeatureMap {
+    /// Makes the map from the training inputs.
+    pub fn fit(inputs: MatRef<'_, f64>, options: &FeatureOptions) -> Result<Self, FeatureError> {
+        let standardizer = |values: MatRef<'_, f64>| {
+            if options.standardize { Standardizer::fit(values) } else { Standardizer::identity(values.ncols()) }
+        };
+        let scaling = standardizer(inputs);
+        let scaled = scaling.transform(inputs)?;
+        let lengthscale = options.lengthscale.unwrap_or((inputs.ncols() as f64 / 2.0).sqrt());
+        let basis = match options.kind {
+            FeatureKind::Linear => Basis::Linear,
+            FeatureKind::Polynomial { degree } => {
+                let polynomial = Polynomial { degree };
+                let powers = standardizer(polynomial.transform(scaled.as_ref()).as_ref());
+                Basis::Polynomial { polynomial, powers }
+            }
+            FeatureKind::Fourier { features } => {
+                let gamma = 0.5 / (lengthscale * lengthscale);
+                Basis::Fourier(Fourier::new(inputs.ncols(), features, gamma, options.seed)?)
+            }
+            FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
+        };
+        Ok(Self { inputs: scaling, basis })
+    }
+
+    /// The features of rows of inputs.
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
+        let scaled = self.inputs.transform(inputs)?;
+        match &self.basis {
+            Basis::Linear => Ok(scaled),
+            Basis::Polynomial { polynomial, powers } => {
+                powers.transform(polynomial.transform(scaled.as_ref()).as_ref())
+            }
+            Basis::Fourier(fourier) => fourier.transform(scaled.as_ref()),
+            Basis::Kernel(kernel) => kernel.transform(scaled.as_ref()),
+        }
+    }
+
+    /// Names of the features, made of those of the inputs.
+    pub fn names(&self, inputs: &[String]) -> Vec<String> {
+        match &self.basis {
+            Basis::Linear => inputs.to_vec(),
+            Basis::Polynomial { polynomial, .. } => inputs
+                .iter()
+                .flat_map(|name| {
+                    (1..=polynomial.degree)
+                        .map(move |power| if power == 1 { name.clone() } else { format!("{name}^{power}") })
+                })
+                .collect(),
+            Basis::Fourier(fourier) => (1..=fourier.phases.len()).map(|k| format!("wave {k}")).collect(),
+            Basis::Kernel(kernel) => {
+                (1..=kernel.centres.len() / kernel.inputs.max(1)).map(|k| format!("row {k}")).collect()
+            }
+        }
+    }
+
+    /// Whether the parts of the map agree about the number of inputs, as they do unless it comes from a damaged file.
+    pub fn is_consistent(&self, inputs: usize) -> bool {
+        match &self.basis {
+            Basis::Linear => true,
+            Basis::Polynomial { polynomial, powers } => {
+                let count = inputs.checked_mul(polynomial.degree);
+                count == Some(powers.mean.len()) && count == Some(powers.scale.len())
+            }
+            Basis::Fourier(fourier) => {
+                fourier.inputs == inputs && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
+            }
+            Basis::Kernel(kernel) => kernel.inputs == inputs && inputs > 0 && kernel.centres.len() % inputs == 0,
+        }
+    }
+
+    /// The groups of features that share a precision: those of the inputs for linear features, else one each.
+    pub fn groups(&self, inputs: &[usize]) -> Vec<usize> {
+        match &self.basis {
+            Basis::Linear => inputs.to_vec(),
+            Basis::Polynomial { polynomial, .. } => (0..inputs.len() * polynomial.degree).collect(),
+            Basis::Fourier(fourier) => (0..fourier.phases.len()).collect(),
+            Basis::Kernel(kernel) => (0..kernel.centres.len() / kernel.inputs.max(1)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_and_written() {
+        for text in ["linear", "poly:3", "rff:64", "rbf"] {
+            assert_eq!(text.parse::<FeatureKind>().unwrap().to_string(), text);
+        }
+        for text in ["", "poly", "poly:1", "poly:x", "rff:0", "spline"] {
+            assert!(text.parse::<FeatureKind>().unwrap_err().to_string().contains("linear"), "{text}");
+        }
+    }
+
+    #[test]
+    fn maps_agree_with_their_names() {
+        let x = Mat::from_fn(7, 2, |i, j| (i as f64 * 1.3 + j as f64).sin() * 10.0);
+        let names = ["a".to_owned(), "b".to_owned()];
+        for kind in ["linear", "poly:3", "rff:5", "rbf"] {
+            for standardize in [true, false] {
+                let options = FeatureOptions { kind: kind.parse().unwrap(), lengthscale: None, seed: 1, standardize };
+                let map = FeatureMap::fit(x.as_ref(), &options).unwrap();
+                let features = map.transform(x.as_ref()).unwrap();
+                assert_eq!(features.ncols(), map.names(&names).len(), "{kind}");
+                assert_eq!(features.ncols(), map.groups(&[0, 1]).len(), "{kind}");
+                assert!(map.transform(x.as_ref().subcols(0, 1)).is_err());
+            }
+        }
+    }
+}
