@@ -1,7 +1,7 @@
 //! `robustard demo`: the paper's first figure as a table.
 
-use std::error::Error;
 use std::fmt::Write;
+use std::io::Write as _;
 
 use clap::Args;
 use rand::seq::SliceRandom;
@@ -14,6 +14,8 @@ use robustard::features::{Polynomial, Standardizer};
 use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Preset, Problem, Settings, fit};
 
+use crate::{Ending, Outcome};
+
 /// Head acceleration in a simulated motorcycle crash (Silverman, 1985).
 const MCYCLE: &str = include_str!("../data/mcycle.csv");
 const DEGREE: usize = 12;
@@ -22,8 +24,6 @@ const WRONG_ROWS: usize = 6;
 const SHIFT: f64 = 3.0;
 const SPREAD: f64 = 0.25;
 const FOLDS: usize = 10;
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Options of the demonstration.
 #[derive(Args)]
@@ -167,8 +167,13 @@ fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<
 }
 
 impl Demo {
-    /// What the command prints.
-    pub fn run(&self) -> Outcome<String> {
+    /// Fits and prints.
+    pub fn run(&self) -> Outcome<Ending> {
+        std::io::stdout().lock().write_all(self.text()?.as_bytes())?;
+        Ok(Ending::Done)
+    }
+
+    fn text(&self) -> Outcome<String> {
         let data = Motorcycle::new(self.seed)?;
         let mut out = String::new();
         let n = data.times.len();

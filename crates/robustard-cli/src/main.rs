@@ -1,15 +1,33 @@
 //! The `robustard` command: regression that finds the columns that matter and the rows that are wrong.
 
+mod args;
 mod demo;
+mod diagnose;
+mod fit;
+mod predict;
 
+use std::error::Error;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// What a command gives back, or what went wrong.
+type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Sparse, robust regression: which columns matter, which rows to look at.
 #[derive(Parser)]
-#[command(name = "robustard", version, after_help = "Example:\n  robustard demo")]
+#[command(
+    name = "robustard",
+    version,
+    after_help = "Examples:
+  robustard fit houses.csv --target price -o houses.model
+  robustard predict houses.model new.csv -o predicted.csv
+  robustard demo
+
+Exit codes: 0 fine, 1 data or run-time error, 2 usage, 3 not converged under --strict."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -17,28 +35,67 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Fit a table: how good, which columns matter, which rows look wrong
+    Fit(Box<fit::Fit>),
+    /// Predict the rows of a table with a fitted model
+    Predict(predict::Predict),
+    /// Write the diagnosis of every row of a fitted table
+    Diagnose(diagnose::Diagnose),
     /// Fit the motorcycle data, with six wrong rows, with and without row noise
     #[command(after_help = "Example:\n  robustard demo --seed 3")]
     Demo(demo::Demo),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  robustard completions bash > ~/.local/share/bash-completion/completions/robustard"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How a command ended when nothing went wrong.
+enum Ending {
+    Done,
+    /// The fit did not converge and `--strict` was given.
+    NotConverged,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Fit(fit) => fit.run(),
+        Command::Predict(predict) => predict.run(),
+        Command::Diagnose(diagnose) => diagnose.run(),
         Command::Demo(demo) => demo.run(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut std::io::stdout());
+            Ok(Ending::Done)
+        }
     };
     match result {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::NotConverged) => {
+            say("error: the fit has not converged (--strict)");
+            ExitCode::from(3)
+        }
         // A closed pipe (`robustard demo | head`) is the reader's choice, not a failure.
-        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-            Err(error) => fail(&error),
-        },
-        Err(error) => fail(error.as_ref()),
+        Err(error) if error.to_string().contains("Broken pipe") => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-fn fail(error: &dyn std::error::Error) -> ExitCode {
-    // Nothing is left to tell when standard error is gone too.
-    let _ = writeln!(std::io::stderr(), "error: {error}");
-    ExitCode::FAILURE
+/// Words go to standard error; nothing is left to tell when that is gone.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Nothing is overwritten without being asked for.
+fn refuse_to_overwrite(path: &Path, force: bool) -> Outcome<()> {
+    if !force && path != Path::new("-") && path.exists() {
+        return Err(format!("{} exists; use --force to overwrite it", path.display()).into());
+    }
+    Ok(())
 }

@@ -191,7 +191,11 @@ mod tests {
             let metadata = metadata.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
             safetensors::serialize(Vec::<(String, TensorView<'_>)>::new(), Some(metadata)).unwrap()
         };
-        assert!(message(&file(&[("format", "pt")])).contains("another program"), "{}", message(&file(&[("format", "pt")])));
+        assert!(
+            message(&file(&[("format", "pt")])).contains("another program"),
+            "{}",
+            message(&file(&[("format", "pt")]))
+        );
         assert!(message(&file(&[("format", FORMAT), ("version", "99")])).contains("newer"));
         assert!(message(&file(&[("format", FORMAT)])).contains("damaged"));
         assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", "{}")])).contains("damaged"));

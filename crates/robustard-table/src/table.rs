@@ -86,6 +86,11 @@ impl Table {
         Arc::new(values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect::<Float64Array>())
     }
 
+    /// A column of counts.
+    pub fn count_column(values: impl IntoIterator<Item = usize>) -> ArrayRef {
+        Arc::new(UInt64Array::from_iter_values(values.into_iter().map(|value| value as u64)))
+    }
+
     /// A column of truth values.
     pub fn boolean_column(values: impl IntoIterator<Item = bool>) -> ArrayRef {
         Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())

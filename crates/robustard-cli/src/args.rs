@@ -1,0 +1,200 @@
+//! Options that several commands share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use robustard::features::{FeatureKind, FeatureOptions};
+use robustard::{NoiseKind, NoisePrior, Preset, Settings};
+use robustard_table::{EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions};
+
+use crate::Outcome;
+
+/// How a table is read.
+#[derive(Args, Clone)]
+pub struct TableArguments {
+    /// Layout of the table: csv, tsv, parquet, arrow or jsonl [default: found out]
+    #[arg(long, value_name = "FORMAT", value_parser = |text: &str| text.parse::<Kind>().map_err(|e| e.to_string()))]
+    format: Option<Kind>,
+    /// Delimiter of delimited text [default: found out]
+    #[arg(long, value_name = "CHAR", value_parser = delimiter)]
+    delimiter: Option<u8>,
+    /// Whether the first line names the columns
+    #[arg(long, value_enum, default_value_t = HeaderArgument::Auto)]
+    header: HeaderArgument,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HeaderArgument {
+    Auto,
+    Yes,
+    No,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "tab" | "\\t" => Ok(b'\t'),
+        _ if text.len() == 1 && text.is_ascii() => Ok(text.as_bytes()[0]),
+        _ => Err("give one ASCII character, or tab".to_owned()),
+    }
+}
+
+impl TableArguments {
+    pub fn options(&self) -> ReadOptions {
+        let header = match self.header {
+            HeaderArgument::Auto => Header::Auto,
+            HeaderArgument::Yes => Header::Yes,
+            HeaderArgument::No => Header::No,
+        };
+        ReadOptions { kind: self.format, delimiter: self.delimiter, header }
+    }
+}
+
+/// What is fitted, and how.
+#[derive(Args, Clone)]
+pub struct FitArguments {
+    /// The column to predict
+    #[arg(long, value_name = "COL")]
+    pub target: String,
+    /// Use only these columns (repeat or separate by commas)
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    include: Vec<String>,
+    /// Do not use these columns
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    exclude: Vec<String>,
+    /// Treat these columns as categories
+    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    categorical: Vec<String>,
+    /// How often each row counts
+    #[arg(long, value_name = "COL")]
+    weights: Option<String>,
+    /// Names the rows in outputs
+    #[arg(long, value_name = "COL")]
+    id: Option<String>,
+    /// Missing values: error, drop (the rows) or impute (median and an indicator column)
+    #[arg(long, default_value = "error", value_parser = |text: &str| text.parse::<Missing>())]
+    missing: Missing,
+    /// Features: linear, poly:DEGREE, rff:COUNT (random Fourier) or rbf (a kernel on every row)
+    #[arg(long, default_value = "linear", value_parser = |text: &str| text.parse::<FeatureKind>().map_err(|e| e.to_string()))]
+    features: FeatureKind,
+    /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
+    #[arg(long)]
+    lengthscale: Option<f64>,
+    /// Seed of random features
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Leave inputs as they are
+    #[arg(long)]
+    no_standardize: bool,
+    /// Fit without an intercept
+    #[arg(long)]
+    no_intercept: bool,
+    /// Refuse what would be left out, and a fit that has not converged (exit code 3)
+    #[arg(long)]
+    pub strict: bool,
+    #[command(flatten)]
+    engine: EngineArguments,
+}
+
+/// The engine's settings, by the same names as in the library.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Engine")]
+pub struct EngineArguments {
+    /// Set of settings to start from
+    #[arg(long, value_enum, default_value_t = PresetArgument::Default)]
+    preset: PresetArgument,
+    /// em, mackay, irls-l2, irls-l1 or gradient
+    #[arg(long)]
+    solver: Option<String>,
+    /// per-row or shared
+    #[arg(long)]
+    noise: Option<String>,
+    /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned or contaminated
+    #[arg(long)]
+    noise_prior: Option<String>,
+    /// Any setting by name, such as tolerance=1e-6 (repeat for more)
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// A TOML file of settings
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Threads to use; 0 for all cores
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PresetArgument {
+    Default,
+    Paper,
+}
+
+impl FitArguments {
+    pub fn options(&self) -> Outcome<RegressionOptions> {
+        let features = FeatureOptions {
+            kind: self.features,
+            lengthscale: self.lengthscale,
+            seed: self.seed,
+            standardize: !self.no_standardize,
+        };
+        let encode = EncodeOptions {
+            target: self.target.clone(),
+            include: self.include.clone(),
+            exclude: self.exclude.clone(),
+            categorical: self.categorical.clone(),
+            weights: self.weights.clone(),
+            id: self.id.clone(),
+            missing: self.missing,
+            strict: self.strict,
+        };
+        Ok(RegressionOptions { encode, features, intercept: !self.no_intercept, settings: self.engine.settings()? })
+    }
+}
+
+impl EngineArguments {
+    /// Preset, then file, then `--set`, then the options of their own.
+    pub fn settings(&self) -> Outcome<Settings> {
+        let preset = match self.preset {
+            PresetArgument::Default => Preset::Default,
+            PresetArgument::Paper => Preset::Paper,
+        };
+        let mut table = toml::Table::try_from(Settings::preset(preset))?;
+        if let Some(path) = &self.settings {
+            let failed = |reason: String| format!("cannot use the settings file {}: {reason}", path.display());
+            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+            table.extend(text.parse::<toml::Table>().map_err(|error| failed(error.to_string()))?);
+        }
+        for pair in &self.set {
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or_else(|| format!("--set {pair} is not KEY=VALUE; write, for example, --set tolerance=1e-6"))?;
+            table.insert(key.trim().to_owned(), toml_value(value.trim()));
+        }
+        for (key, value) in [("solver", &self.solver), ("noise", &self.noise), ("noise_prior", &self.noise_prior)] {
+            if let Some(value) = value {
+                table.insert(key.to_owned(), toml::Value::String(value.clone()));
+            }
+        }
+        if let Some(threads) = self.threads {
+            table.insert("threads".to_owned(), toml::Value::Integer(i64::try_from(threads)?));
+        }
+        let settings: Settings =
+            table.try_into().map_err(|error: toml::de::Error| format!("a setting is wrong: {}", error.message()))?;
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+/// A value as TOML would read it; a bare word is text.
+fn toml_value(text: &str) -> toml::Value {
+    let read = |text: &str| format!("value = {text}").parse::<toml::Table>().ok()?.remove("value");
+    read(text).unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+/// The words for the noise of a fit.
+pub fn noise_words(settings: &Settings) -> String {
+    match (settings.noise, settings.noise_prior) {
+        (NoiseKind::Shared, _) => "one noise variance for all rows".to_owned(),
+        (NoiseKind::PerRow, NoisePrior::Flat) => "one noise variance per row (flat prior)".to_owned(),
+        (NoiseKind::PerRow, prior) => format!("one noise variance per row ({prior})"),
+    }
+}

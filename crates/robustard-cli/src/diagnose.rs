@@ -1,0 +1,75 @@
+//! `robustard diagnose`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use robustard_table::{Regression, Table, load_model, read, write};
+
+use crate::args::TableArguments;
+use crate::{Ending, Outcome, refuse_to_overwrite};
+
+/// Options of `diagnose`.
+#[derive(Args)]
+#[command(after_help = "Example:
+  robustard diagnose houses.model houses.csv -o rows.csv")]
+pub struct Diagnose {
+    /// A model file, written by `robustard fit -o`
+    model: PathBuf,
+    /// The table that the model was fitted to
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    /// Where to write the rows, most suspicious first; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Overwrite an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+impl Diagnose {
+    /// Diagnoses and writes.
+    pub fn run(&self) -> Outcome<Ending> {
+        refuse_to_overwrite(&self.output, self.force)?;
+        let regression = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options())?;
+        write(&row_table(&regression, &table)?, &self.output)?;
+        Ok(Ending::Done)
+    }
+}
+
+/// One line per fitted row, most suspicious first. Residuals, variances and values are in the target's units.
+pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
+    let target = table.role(&regression.encoder.target, "the target")?;
+    let is_same = |(row, &place): (usize, &usize)| {
+        target.get(place).is_some_and(|y| (y - regression.actual(row)).abs() <= 1e-9 * (1.0 + y.abs()))
+    };
+    if !regression.rows.iter().enumerate().all(is_same) {
+        return Err("this is not the table that the model was fitted to; diagnose that one, or fit this one".into());
+    }
+    let diagnostics = regression.diagnose();
+    let order = diagnostics.ranking();
+    let deviation = regression.target.deviation;
+    let column = |value: &dyn Fn(usize) -> f64| Table::number_column(order.iter().map(|&row| value(row)));
+    let model = &regression.model;
+    let mut columns = vec![match &regression.encoder.id {
+        Some(id) => {
+            let ids = table.texts(id)?;
+            (id.clone(), Table::text_column(order.iter().map(|&row| ids[regression.rows[row]].clone())))
+        }
+        None => ("row".to_owned(), Table::count_column(order.iter().map(|&row| regression.rows[row] + 1))),
+    }];
+    columns.extend([
+        ("actual".to_owned(), column(&|row| regression.actual(row))),
+        ("predicted".to_owned(), column(&|row| regression.actual(row) - deviation * diagnostics.loo_residual[row])),
+        ("loo_residual".to_owned(), column(&|row| deviation * diagnostics.loo_residual[row])),
+        ("noise_variance".to_owned(), column(&|row| deviation * deviation * model.rows.noise_variance[row])),
+        ("relevance".to_owned(), column(&|row| diagnostics.relevance[row] / (deviation * deviation))),
+        ("leverage".to_owned(), column(&|row| diagnostics.leverage[row])),
+        ("cooks_distance".to_owned(), column(&|row| diagnostics.cooks_distance[row])),
+        ("dffits".to_owned(), column(&|row| diagnostics.dffits[row])),
+        ("z".to_owned(), column(&|row| diagnostics.z[row])),
+        ("flagged".to_owned(), Table::boolean_column(order.iter().map(|&row| diagnostics.flagged[row]))),
+    ]);
+    Ok(Table::from_columns(columns))
+}

@@ -1,0 +1,308 @@
+//! `robustard fit`.
+
+use std::fmt::Write;
+use std::io::{IsTerminal, Write as _};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use robustard::{Iteration, Observer, Status};
+use robustard_table::{Fitted, Regression, Table, read, save_model, write};
+use serde_json::json;
+
+use crate::args::{FitArguments, TableArguments, noise_words};
+use crate::diagnose::row_table;
+use crate::{Ending, Outcome, refuse_to_overwrite, say};
+
+/// Rows shown in the summary.
+const MOST_ROWS: usize = 10;
+/// Features shown in the summary.
+const MOST_FEATURES: usize = 15;
+/// Progress is shown for fits that take longer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Options of `fit`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  robustard fit houses.csv --target price
+  robustard fit houses.csv --target price -o houses.model --rows suspicious.csv
+  robustard fit sensors.parquet --target load --id time --missing drop --features rff:256
+  cat houses.csv | robustard fit - --target price --json | jq .features")]
+pub struct Fit {
+    /// The table: CSV, TSV, Parquet, Arrow or JSON lines, gzipped or not; - for standard input
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    #[command(flatten)]
+    fitting: FitArguments,
+    /// Write the model to this file
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Write the diagnosis of all rows to this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    rows: Option<PathBuf>,
+    /// Print one JSON object instead of the summary
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+    /// Say nothing but errors
+    #[arg(long, help_heading = "Output")]
+    quiet: bool,
+    /// Overwrite existing files
+    #[arg(long, help_heading = "Output")]
+    force: bool,
+}
+
+impl Fit {
+    /// Fits, writes the files and prints the summary.
+    pub fn run(&self) -> Outcome<Ending> {
+        for path in [&self.output, &self.rows].into_iter().flatten() {
+            refuse_to_overwrite(path, self.force)?;
+        }
+        let options = self.fitting.options()?;
+        let table = read(&self.table, &self.reading.options())?;
+        let mut progress = Progress::new(self.quiet)?;
+        let Fitted { regression, notes } = Regression::fit(&table, &options, &mut progress)?;
+        progress.finish();
+        if let Some(path) = &self.output {
+            save_model(&regression, path)?;
+        }
+        if let Some(path) = &self.rows {
+            write(&row_table(&regression, &table)?, path)?;
+        }
+        if !self.quiet {
+            notes.iter().for_each(|note| say(&format!("note: {note}")));
+        }
+        let text = if self.json {
+            format!("{:#}\n", as_json(&regression, &table)?)
+        } else if self.quiet {
+            String::new()
+        } else {
+            self.summary(&regression, &table, &noise_words(&options.settings))?
+        };
+        let ending = match regression.model.status() {
+            Status::Converged => Ending::Done,
+            _ if self.fitting.strict => Ending::NotConverged,
+            _ => Ending::Done,
+        };
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        Ok(ending)
+    }
+
+    fn summary(&self, regression: &Regression, table: &Table, noise: &str) -> Outcome<String> {
+        let mut out = String::new();
+        data(&mut out, &self.table, regression, table)?;
+        let model = &regression.model;
+        let how = match model.status() {
+            Status::Converged => "converged",
+            Status::IterationLimit => "NOT converged: raise --set max_iterations=…, or loosen --set tolerance=…",
+            Status::Interrupted => "interrupted: this is the model so far",
+            Status::NumericalTrouble => "stopped by numerical trouble: this is the last good state",
+        };
+        writeln!(out, "Fit      {noise}")?;
+        writeln!(
+            out,
+            "         {} iterations, {:.2} s, {how}",
+            model.iterations(),
+            model.outcome.elapsed.as_secs_f64()
+        )?;
+        let quality = &regression.quality;
+        writeln!(out, "Quality  each row predicted from the others:")?;
+        writeln!(out, "         RMSE {}, median error {}", short(quality.loo_rmse), short(quality.loo_median_error))?;
+        writeln!(
+            out,
+            "         R² {:.3}, {:.1}% of rows in their 95% interval",
+            quality.loo_r2,
+            100.0 * quality.coverage_95
+        )?;
+        features(&mut out, regression)?;
+        rows(&mut out, regression, table)?;
+        for (what, path) in [("model", &self.output), ("all rows", &self.rows)] {
+            if let Some(path) = path {
+                writeln!(out, "Wrote    {what} to {}", path.display())?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+fn data(out: &mut String, path: &Path, regression: &Regression, table: &Table) -> Outcome<()> {
+    let encoder = &regression.encoder;
+    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
+    writeln!(out, "Data     {name}: {} rows, {} columns", table.row_count(), table.names().len())?;
+    if regression.rows.len() < table.row_count() {
+        writeln!(out, "         {} rows fitted", regression.rows.len())?;
+    }
+    let features = regression.features.names(&encoder.names()).len();
+    writeln!(
+        out,
+        "         predicting {} from {} columns ({features} features)",
+        encoder.target,
+        encoder.columns.len()
+    )?;
+    for left_out in &encoder.left_out {
+        writeln!(out, "         left out: {} ({})", left_out.name, left_out.reason)?;
+    }
+    Ok(())
+}
+
+fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
+    const BAR: usize = 12;
+    let summaries = regression.feature_summaries();
+    let kept = summaries.iter().filter(|summary| summary.kept).count();
+    writeln!(out, "Features {kept} of {} kept", summaries.len())?;
+    writeln!(out, "         {:<24} {:>12}   {:<10} relevance", "", "coefficient", "± s.e.")?;
+    for summary in summaries.iter().filter(|summary| summary.kept).take(MOST_FEATURES) {
+        let bar = "█".repeat(((summary.relevance.sqrt() * BAR as f64).round() as usize).clamp(1, BAR));
+        let (coefficient, error) = (short(summary.coefficient), short(summary.standard_error));
+        writeln!(out, "         {:<24} {coefficient:>12} ± {error:<10} {bar}", clipped(&summary.name, 24))?;
+    }
+    if kept > MOST_FEATURES {
+        writeln!(out, "         and {} more", kept - MOST_FEATURES)?;
+    }
+    if let Some(intercept) = regression.intercept_in_units().filter(|_| regression.intercept) {
+        writeln!(out, "         {:<24} {:>12}", "(intercept)", short(intercept))?;
+    }
+    let pruned: Vec<&str> =
+        summaries.iter().filter(|summary| !summary.kept).map(|summary| summary.name.as_str()).collect();
+    if !pruned.is_empty() && pruned.len() <= 6 {
+        writeln!(out, "         do not matter: {}", clipped(&pruned.join(", "), 55))?;
+    }
+    Ok(())
+}
+
+fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()> {
+    let diagnostics = regression.diagnose();
+    let flagged = diagnostics.flagged_rows();
+    if flagged.is_empty() {
+        writeln!(out, "Rows     none looks wrong (beyond {:.1} standard deviations)", diagnostics.threshold)?;
+        return Ok(());
+    }
+    let count = if flagged.len() == 1 { "1 row looks".to_owned() } else { format!("{} rows look", flagged.len()) };
+    writeln!(out, "Rows     {count} wrong; actual and predicted from the other rows:")?;
+    let ids = regression.encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+    writeln!(
+        out,
+        "         {:<20} {:>12} {:>12} {:>8}",
+        if ids.is_some() { "id" } else { "row" },
+        "actual",
+        "predicted",
+        "s.d. off"
+    )?;
+    for &row in flagged.iter().take(MOST_ROWS) {
+        let place = regression.rows[row];
+        let id = ids.as_ref().map_or((place + 1).to_string(), |ids| ids[place].clone().unwrap_or_default());
+        let actual = regression.actual(row);
+        let predicted = actual - regression.target.deviation * diagnostics.loo_residual[row];
+        let off = diagnostics.z[row];
+        writeln!(out, "         {:<20} {:>12} {:>12} {off:>8.1}", clipped(&id, 20), short(actual), short(predicted))?;
+    }
+    if flagged.len() > MOST_ROWS {
+        writeln!(out, "         and {} more: --rows FILE writes them all", flagged.len() - MOST_ROWS)?;
+    }
+    Ok(())
+}
+
+/// Five significant digits, without an exponent where that is readable.
+fn short(value: f64) -> String {
+    let magnitude = value.abs();
+    if value == 0.0 || !value.is_finite() {
+        format!("{value}")
+    } else if (1e-4..1e7).contains(&magnitude) {
+        let digits = (4 - magnitude.log10().floor() as i32).clamp(0, 8) as usize;
+        let text = format!("{value:.digits$}");
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    } else {
+        format!("{value:.3e}")
+    }
+}
+
+/// At most `width` characters, control characters replaced.
+fn clipped(text: &str, width: usize) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    if clean.chars().count() <= width {
+        return clean;
+    }
+    clean.chars().take(width - 1).chain(['…']).collect()
+}
+
+fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value> {
+    let model = &regression.model;
+    let diagnostics = regression.diagnose();
+    let ids = regression.encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+    let flagged: Vec<serde_json::Value> = diagnostics
+        .flagged_rows()
+        .into_iter()
+        .map(|row| {
+            let actual = regression.actual(row);
+            json!({
+                "row": regression.rows[row] + 1,
+                "id": ids.as_ref().and_then(|ids| ids[regression.rows[row]].clone()),
+                "actual": actual,
+                "predicted": actual - regression.target.deviation * diagnostics.loo_residual[row],
+                "z": diagnostics.z[row],
+            })
+        })
+        .collect();
+    let variance = regression.target.deviation.powi(2);
+    Ok(json!({
+        "target": regression.encoder.target,
+        "status": model.status(),
+        "iterations": model.iterations(),
+        "seconds": model.outcome.elapsed.as_secs_f64(),
+        "evidence": -model.neg_log_evidence,
+        "mean": model.coefficients,
+        "weight_precision": model.weight_precision,
+        "noise_variance": model.rows.noise_variance.iter().map(|v| v * variance).collect::<Vec<_>>(),
+        "intercept": regression.intercept_in_units(),
+        "features": regression.feature_summaries(),
+        "flagged_rows": flagged,
+        "quality": regression.quality,
+        "left_out": regression.encoder.left_out,
+    }))
+}
+
+/// Shows long fits on standard error and stops them at Ctrl-C.
+struct Progress {
+    stop: Arc<AtomicBool>,
+    bar: Option<indicatif::ProgressBar>,
+    is_shown: bool,
+    started: Instant,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Outcome<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        ctrlc::set_handler(move || {
+            // A second Ctrl-C does not wait for the iteration to end.
+            if seen.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        })?;
+        Ok(Self { stop, bar: None, is_shown: !quiet && std::io::stderr().is_terminal(), started: Instant::now() })
+    }
+
+    fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
+        if self.is_shown && self.started.elapsed() > PATIENCE {
+            let bar = self.bar.get_or_insert_with(indicatif::ProgressBar::new_spinner);
+            let record = iteration.record;
+            bar.set_message(format!(
+                "iteration {}, objective {:.3}, change {:.1e}, {} columns (Ctrl-C keeps the model so far)",
+                record.iteration, record.objective, record.weight_change, record.active_columns
+            ));
+            bar.tick();
+        }
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

@@ -1,0 +1,84 @@
+//! `robustard predict`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use robustard_table::{Table, load_model, read, write};
+
+use crate::args::TableArguments;
+use crate::{Ending, Outcome, refuse_to_overwrite, say};
+
+/// Options of `predict`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  robustard predict houses.model new.csv -o predicted.csv
+  robustard predict houses.model new.parquet --only --level 0.8 -o - | head")]
+pub struct Predict {
+    /// A model file, written by `robustard fit -o`
+    model: PathBuf,
+    /// The table to predict; columns may be in any order
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    /// Where to write the predictions; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Write only the predictions (and the id), not the input columns
+    #[arg(long)]
+    only: bool,
+    /// Share of new observations that the intervals should hold
+    #[arg(long, default_value_t = 0.95)]
+    level: f64,
+    /// Say nothing but errors
+    #[arg(long)]
+    quiet: bool,
+    /// Overwrite an existing file
+    #[arg(long)]
+    force: bool,
+}
+
+impl Predict {
+    /// Predicts and writes.
+    pub fn run(&self) -> Outcome<Ending> {
+        refuse_to_overwrite(&self.output, self.force)?;
+        let regression = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options())?;
+        let prediction = regression.predict(&table, self.level)?;
+        let mut notes = prediction.notes.clone();
+        let used: Vec<&String> = regression.encoder.columns.iter().map(|column| &column.name).collect();
+        let encoder = &regression.encoder;
+        let is_known = |name: &String| {
+            used.contains(&name)
+                || *name == encoder.target
+                || encoder.left_out.iter().any(|left| left.name == *name)
+                || [&encoder.id, &encoder.weights].into_iter().flatten().any(|role| role == name)
+        };
+        let extra: Vec<String> = table.names().into_iter().filter(|name| !is_known(name)).collect();
+        if !extra.is_empty() {
+            notes.push(format!("columns that the model does not know are ignored: {}", extra.join(", ")));
+        }
+        // Rows without a prediction stay in the table, with nothing in those columns.
+        let spread = |values: &[f64]| {
+            let mut all = vec![f64::NAN; table.row_count()];
+            prediction.rows.iter().zip(values).for_each(|(&row, value)| all[row] = *value);
+            Table::number_column(all)
+        };
+        let columns = vec![
+            ("prediction".to_owned(), spread(&prediction.mean)),
+            ("std".to_owned(), spread(&prediction.std)),
+            ("lower".to_owned(), spread(&prediction.lower)),
+            ("upper".to_owned(), spread(&prediction.upper)),
+        ];
+        let result = if self.only {
+            let id = encoder.id.iter().filter_map(|id| Some((id.clone(), table.column(id).ok()?.clone())));
+            Table::from_columns(id.chain(columns).collect())
+        } else {
+            table.with_columns(columns)
+        };
+        if !self.quiet {
+            notes.iter().for_each(|note| say(&format!("note: {note}")));
+        }
+        write(&result, &self.output)?;
+        Ok(Ending::Done)
+    }
+}
