@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use super::driver::SETTLING_ITERATIONS;
 use super::safeguard::{Limits, confine};
 use crate::noise::NoiseModel;
 use crate::problem::Problem;
@@ -16,9 +17,6 @@ use crate::state::State;
 const RIDGE: f64 = 1e-10;
 /// Longest extrapolated step in any log coordinate.
 const LONGEST_STEP: f64 = 1.0;
-/// Plain steps before the first extrapolated one. Long steps from far away end in other, often worse optima; after 50
-/// plain steps all but one of 27 designs ended within 0.5 of the plain solver or below it (`cargo xtask bench acceleration`).
-const WARM_UP: usize = 50;
 
 #[derive(Default)]
 struct Difference {
@@ -113,7 +111,7 @@ impl Anderson {
         if self.has_last {
             self.remember(&x, &f);
         }
-        let found = self.calls > WARM_UP && self.target(&x, &f) && {
+        let found = self.calls > SETTLING_ITERATIONS && self.target(&x, &f) && {
             let target = &mut self.target;
             for k in 0..x.len() {
                 target[k] = target[k].clamp(x[k] - LONGEST_STEP, x[k] + LONGEST_STEP);
