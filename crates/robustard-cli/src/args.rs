@@ -79,9 +79,9 @@ pub struct FitArguments {
     /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
     #[arg(long)]
     lengthscale: Option<f64>,
-    /// Seed of random features
+    /// Seed of everything random
     #[arg(long, default_value_t = 0)]
-    seed: u64,
+    pub seed: u64,
     /// Leave inputs as they are
     #[arg(long)]
     no_standardize: bool,

@@ -206,7 +206,7 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
 }
 
 /// Five significant digits, without an exponent where that is readable.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 || !value.is_finite() {
         format!("{value}")

@@ -1,6 +1,7 @@
 //! The `robustard` command: regression that finds the columns that matter and the rows that are wrong.
 
 mod args;
+mod compare;
 mod demo;
 mod diagnose;
 mod fit;
@@ -41,6 +42,8 @@ enum Command {
     Predict(predict::Predict),
     /// Write the diagnosis of every row of a fitted table
     Diagnose(diagnose::Diagnose),
+    /// Cross-validate ways to fit a table on the same folds
+    Compare(Box<compare::Compare>),
     /// Fit the motorcycle data, with six wrong rows, with and without row noise
     #[command(after_help = "Example:\n  robustard demo --seed 3")]
     Demo(demo::Demo),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::Fit(fit) => fit.run(),
         Command::Predict(predict) => predict.run(),
         Command::Diagnose(diagnose) => diagnose.run(),
+        Command::Compare(compare) => compare.run(),
         Command::Demo(demo) => demo.run(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut std::io::stdout());

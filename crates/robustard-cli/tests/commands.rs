@@ -237,10 +237,35 @@ fn bad_input_gets_a_clear_answer() {
 }
 
 #[test]
+fn methods_are_compared_on_the_same_folds() {
+    let folder = Folder::new("compare");
+    let table = folder.file("houses.csv", &houses());
+    let common = ["compare", &table, "--target", "price", "--exclude", "name", "--folds", "5"];
+    let output = robustard(&common);
+    let out = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for wanted in
+        ["5-fold", "100 rows", "joint ARD, default", "joint ARD, paper", "model-only ARD", "RMSE", "MAE", "NLL"]
+    {
+        assert!(out.contains(wanted), "{wanted} is not in\n{out}");
+    }
+    assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
+    let json = robustard(&[&common[..], &["--json", "--noise-prior", "contaminated"]].concat());
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let methods = value["methods"].as_array().unwrap();
+    assert_eq!(methods.len(), 4);
+    let mae = |name: &str| methods.iter().find(|m| m["method"] == name).unwrap()["mae"].as_f64().unwrap();
+    assert!(mae("joint ARD, default") < mae("model-only ARD"), "{value}");
+    let few = robustard(&[&common[..6], &["--folds", "80"]].concat());
+    assert_eq!(few.status.code(), Some(1));
+    assert!(text(&few.stderr).contains("--folds 50"), "{}", text(&few.stderr));
+}
+
+#[test]
 fn completions_and_versions_are_printed() {
     assert!(text(&robustard(&["completions", "bash"]).stdout).contains("_robustard"));
     assert!(text(&robustard(&["--version"]).stdout).starts_with("robustard "));
-    for command in ["fit", "predict", "diagnose", "demo"] {
+    for command in ["fit", "predict", "diagnose", "compare", "demo"] {
         assert!(text(&robustard(&[command, "--help"]).stdout).contains("Example"), "{command}");
     }
 }

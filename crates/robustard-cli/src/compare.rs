@@ -1,0 +1,161 @@
+//! `robustard compare`: the same folds for every method.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+use robustard::metrics::{coverage, mae, nll, rmse};
+use robustard::{Iteration, Preset, Settings};
+use robustard_table::{Missing, Regression, RegressionOptions, Table, read};
+use serde_json::json;
+
+use crate::args::{FitArguments, TableArguments};
+use crate::{Ending, Outcome, say};
+
+/// Options of `compare`.
+#[derive(Args)]
+#[command(after_help = "Example:
+  robustard compare houses.csv --target price --folds 5")]
+pub struct Compare {
+    /// The table
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    #[command(flatten)]
+    fitting: FitArguments,
+    /// Number of folds
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..))]
+    folds: u16,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+struct Method {
+    name: &'static str,
+    settings: Settings,
+}
+
+/// Out-of-fold predictions of one method.
+#[derive(Default)]
+struct Scores {
+    actual: Vec<f64>,
+    predicted: Vec<f64>,
+    std: Vec<f64>,
+    lower: Vec<f64>,
+    upper: Vec<f64>,
+    seconds: f64,
+}
+
+impl Compare {
+    /// Cross-validates and prints.
+    pub fn run(&self) -> Outcome<Ending> {
+        let options = self.fitting.options()?;
+        let table = read(&self.table, &self.reading.options())?;
+        let threads = options.settings.threads;
+        let methods = [
+            Method { name: "as given", settings: options.settings.clone() },
+            Method { name: "joint ARD, default", settings: Settings { threads, ..Settings::default() } },
+            Method { name: "joint ARD, paper", settings: Settings { threads, ..Settings::preset(Preset::Paper) } },
+            Method {
+                name: "model-only ARD",
+                settings: Settings { threads, ..Settings::default().with_shared_noise() },
+            },
+        ];
+        // "as given" is worth a line only if something was given.
+        let is_default = options.settings == methods[1].settings;
+        let folds = folds(&table, &options, usize::from(self.folds), self.fitting.seed)?;
+        let mut results = Vec::new();
+        for method in methods.iter().skip(usize::from(is_default)) {
+            let options = RegressionOptions { settings: method.settings.clone(), ..options.clone() };
+            results.push((method.name, cross_validate(&table, &options, &folds)?));
+        }
+        let text = if self.json { as_json(&results)? } else { as_text(&results, &options.encode.target, folds.len())? };
+        std::io::stdout().lock().write_all(text.as_bytes())?;
+        Ok(Ending::Done)
+    }
+}
+
+/// Test rows of each fold, among the rows that have a target.
+fn folds(table: &Table, options: &RegressionOptions, count: usize, seed: u64) -> Outcome<Vec<Vec<usize>>> {
+    let target = table.role(&options.encode.target, "the target")?;
+    let mut rows: Vec<usize> = (0..target.len()).filter(|&row| !target[row].is_nan()).collect();
+    if rows.len() < target.len() && options.encode.missing != Missing::Drop {
+        return Err(format!("{} rows have no target; use --missing drop", target.len() - rows.len()).into());
+    }
+    if rows.len() < 2 * count {
+        return Err(format!(
+            "{} rows are too few for {count} folds; use --folds {}",
+            rows.len(),
+            (rows.len() / 2).max(2)
+        )
+        .into());
+    }
+    rows.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    Ok((0..count).map(|fold| rows.iter().copied().skip(fold).step_by(count).collect()).collect())
+}
+
+fn cross_validate(table: &Table, options: &RegressionOptions, folds: &[Vec<usize>]) -> Outcome<Scores> {
+    let target = table.role(&options.encode.target, "the target")?;
+    let mut scores = Scores::default();
+    for (fold, test) in folds.iter().enumerate() {
+        let train: Vec<usize> =
+            folds.iter().enumerate().filter(|(k, _)| *k != fold).flat_map(|(_, rows)| rows).copied().collect();
+        let start = Instant::now();
+        let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+        let fitted = Regression::fit(&table.take(&train), options, &mut silent)?;
+        scores.seconds += start.elapsed().as_secs_f64();
+        let prediction = fitted.regression.predict(&table.take(test), 0.95)?;
+        scores.actual.extend(prediction.rows.iter().map(|&row| target[test[row]]));
+        scores.predicted.extend(prediction.mean);
+        scores.std.extend(prediction.std);
+        scores.lower.extend(prediction.lower);
+        scores.upper.extend(prediction.upper);
+    }
+    Ok(scores)
+}
+
+impl Scores {
+    /// RMSE, MAE, NLL, coverage.
+    fn measures(&self) -> [f64; 4] {
+        let Self { actual, predicted, std, lower, upper, .. } = self;
+        [rmse(actual, predicted), mae(actual, predicted), nll(actual, predicted, std), coverage(actual, lower, upper)]
+    }
+}
+
+fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<String> {
+    let mut out = String::new();
+    let rows = results.first().map_or(0, |(_, scores)| scores.actual.len());
+    writeln!(out, "{folds}-fold cross-validation of {target}, {rows} rows, the same folds for all")?;
+    writeln!(out, "{:<22} {:>11} {:>11} {:>8} {:>9} {:>8}", "", "RMSE", "MAE", "NLL", "95% hold", "seconds")?;
+    for (name, scores) in results {
+        let [rmse, mae, nll, covered] = scores.measures();
+        let (rmse, mae) = (crate::fit::short(rmse), crate::fit::short(mae));
+        writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8.3} {:>8.1}% {:>8.2}", 100.0 * covered, scores.seconds)?;
+    }
+    if results.len() > 1 {
+        let best = results.iter().min_by(|a, b| a.1.measures()[1].total_cmp(&b.1.measures()[1]));
+        if let Some((name, _)) = best {
+            writeln!(out, "Smallest mean absolute error: {name}.")?;
+        }
+    }
+    say("note: targets of test rows may be wrong too; RMSE counts those most, MAE less");
+    Ok(out)
+}
+
+fn as_json(results: &[(&str, Scores)]) -> Outcome<String> {
+    let lines: Vec<serde_json::Value> = results
+        .iter()
+        .map(|(name, scores)| {
+            let [rmse, mae, nll, coverage] = scores.measures();
+            json!({"method": name, "rmse": rmse, "mae": mae, "nll": nll, "coverage_95": coverage, "seconds": scores.seconds})
+        })
+        .collect();
+    Ok(format!("{:#}\n", json!({ "methods": lines })))
+}
