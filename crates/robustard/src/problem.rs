@@ -173,7 +173,7 @@ impl Problem {
     /// Checks and copies an n × d design matrix and its n targets. All rows weigh 1, each column is its own group.
     ///
     /// No intercept is added: unless the target has mean zero, give a column of ones and leave it unshrunk
-    /// ([`Problem::with_unshrunk`]).
+    /// ([`Problem::with_unshrunk`]). With an intercept, columns whose mean is many times their spread are best centred.
     pub fn new(design: MatRef<'_, f64>, target: &[f64]) -> Result<Self, ProblemError> {
         let (n, d) = (design.nrows(), design.ncols());
         if n == 0 {

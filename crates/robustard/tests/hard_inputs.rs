@@ -211,7 +211,9 @@ fn small_weights() {
                 let em = objective(SolverKind::Em, kind);
                 for solver in [SolverKind::Mackay, SolverKind::IrlsL2, SolverKind::IrlsL1] {
                     let other = objective(solver, kind);
-                    assert!(other < em + 12.0, "{weight} {noise} {kind:?} {solver:?}: {other} against {em}");
+                    // With a flat prior per row there are many optima; elsewhere the solvers meet.
+                    let gap = if kind == NoiseKind::PerRow && noise == "flat" { 12.0 } else { 0.5 };
+                    assert!(other < em + gap, "{weight} {noise} {kind:?} {solver:?}: {other} against {em}");
                 }
             }
         }

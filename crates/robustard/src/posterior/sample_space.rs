@@ -98,8 +98,8 @@ impl SampleSpace {
         }
     }
 
-    /// E, M and its factor.
-    fn eliminate_fixed(&mut self, problem: &Problem) -> Result<(), FactorError> {
+    /// E, M and its factor; returns the jitter that M needed.
+    fn eliminate_fixed(&mut self, problem: &Problem) -> Result<Jitter, FactorError> {
         let n = problem.row_count();
         for (k, &column) in self.fixed.iter().enumerate() {
             let dual = self.fixed_dual.col_as_slice_mut(k);
@@ -114,10 +114,10 @@ impl SampleSpace {
             }
             self.fixed_precision[(k, k)] += self.weight_precision[column];
         }
-        if !self.fixed.is_empty() {
-            self.fixed_factor.factorise(self.fixed_precision.as_ref())?;
+        if self.fixed.is_empty() {
+            return Ok(Jitter(0.0));
         }
-        Ok(())
+        self.fixed_factor.factorise(self.fixed_precision.as_ref())
     }
 
     /// Posterior mean of the fixed columns' weights: M⁻¹Eᵀy.
@@ -175,7 +175,7 @@ impl Posterior for SampleSpace {
         }
         self.assemble(problem);
         let jitter = self.factor.factorise(self.sample_covariance.as_ref())?;
-        self.eliminate_fixed(problem)?;
+        let jitter = Jitter(jitter.0.max(self.eliminate_fixed(problem)?.0));
 
         // Π_y y = K⁻¹(y − Fμ_f), yᵀΠ_y y = (y − Fμ_f)ᵀΠ_y y + μ_fᵀΓ_fμ_f.
         let fixed_mean = self.fixed_mean(problem);

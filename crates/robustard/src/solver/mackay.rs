@@ -31,10 +31,14 @@ impl Solver for Mackay {
             };
         }
 
-        if let crate::noise::NoiseModel::Shared { variance } = state.noise {
+        if state.noise.is_shared() {
             let freedom = problem.weight_sum() - determined.iter().sum::<f64>();
-            proposal.shared_variance =
-                if freedom > f64::EPSILON * problem.weight_sum() { moments.residual_sum / freedom } else { variance };
+            // With as many determined weights as rows the fixed-point form has no solution; EM's always has.
+            proposal.shared_variance = if freedom > f64::EPSILON * problem.weight_sum() {
+                moments.residual_sum / freedom
+            } else {
+                (moments.residual_sum + moments.latent_sum) / problem.weight_sum()
+            };
         } else {
             proposal.expected_square_residuals(moments);
         }
