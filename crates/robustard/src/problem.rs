@@ -1,6 +1,7 @@
 //! The regression problem: design matrix, target, row weights and column groups, with every check of the input.
 
-use faer::{Mat, MatRef};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use thiserror::Error;
 
 /// Largest magnitude accepted. Squares, and squares divided by variances, must stay inside the range of `f64`.
@@ -307,6 +308,19 @@ impl Problem {
     /// The groups of columns.
     pub fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    /// Writes y − Xθ.
+    pub(crate) fn residual_of(&self, weights: &[f64], residual: &mut [f64], par: Par) {
+        residual.copy_from_slice(&self.target);
+        matmul(
+            MatMut::from_column_major_slice_mut(residual, self.row_count(), 1),
+            Accum::Add,
+            self.rows.transpose(),
+            MatRef::from_column_major_slice(weights, self.column_count(), 1),
+            -1.0,
+            par,
+        );
     }
 
     /// The data's own units for variances and precisions; 1 where the data is all zero. With an intercept (a constant column

@@ -2,8 +2,7 @@
 
 use std::f64::consts::PI;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::{Mat, Par};
 
 use super::factor::Factor;
 use super::sweep::Sweep;
@@ -115,18 +114,6 @@ impl WeightSpace {
         }
         (target_form, log_noise)
     }
-
-    fn fill_residual(problem: &Problem, moments: &mut Moments, par: Par) {
-        moments.residual.copy_from_slice(problem.target());
-        matmul(
-            MatMut::from_column_major_slice_mut(&mut moments.residual, problem.row_count(), 1),
-            Accum::Add,
-            problem.rows().transpose(),
-            MatRef::from_column_major_slice(&moments.mean, problem.column_count(), 1),
-            -1.0,
-            par,
-        );
-    }
 }
 
 impl Posterior for WeightSpace {
@@ -148,7 +135,7 @@ impl Posterior for WeightSpace {
         let explained: f64 = moments.mean.iter().zip(&self.projection).map(|(m, b)| m * b).sum();
         let mut quadratic = target_form - explained;
         if target_form > CANCELLATION_LIMIT || quadratic - prior_form < TRUSTED_RESIDUAL * target_form {
-            Self::fill_residual(problem, moments, self.par);
+            problem.residual_of(&moments.mean, &mut moments.residual, self.par);
             let row_precision = |i: usize| problem.row_weight()[i] / noise.variance(i);
             let residual_form: f64 = moments.residual.iter().enumerate().map(|(i, r)| r * r * row_precision(i)).sum();
             quadratic = residual_form + prior_form;

@@ -108,7 +108,7 @@ impl InnerLasso {
         let gamma = |j: usize| state.weight_precision[groups.of_column()[j]];
         if !self.warm {
             self.u.copy_from_slice(&point.moments.mean);
-            residual_of(problem, &self.u, &mut self.t);
+            problem.residual_of(&self.u, &mut self.t, Par::Seq);
             self.warm = true;
         }
         let mut info = LassoInfo { iterations: 0, converged: false };
@@ -131,7 +131,7 @@ impl InnerLasso {
                 self.theta[j] += gamma(j) * (self.u[j] - self.u_dual[j]);
             }
             point.posterior.apply_covariance(problem, &mut self.theta);
-            residual_of(problem, &self.theta, &mut self.fitted_residual);
+            problem.residual_of(&self.theta, &mut self.fitted_residual, Par::Seq);
 
             let (mut primal, mut dual, mut size) = (0.0, 0.0, 0.0);
             // u: (group) soft threshold, or shrinkage where the precision is fixed.
@@ -178,7 +178,7 @@ impl InnerLasso {
                 next_balance += next_balance / 2;
             }
         }
-        residual_of(problem, &self.u, &mut self.residual);
+        problem.residual_of(&self.u, &mut self.residual, Par::Seq);
         // Rows that the penalty makes exact are exact, whatever the tolerance left of them.
         let exact = self.weights.residual.iter().zip(&self.t).map(|(v, t)| *v > 0.0 && *t == 0.0);
         self.residual.iter_mut().zip(exact).filter(|(_, exact)| *exact).for_each(|(r, _)| *r = 0.0);
@@ -218,16 +218,4 @@ pub fn double_lasso(
     let point = Point { problem, state: &state, moments: &moments, posterior: posterior.as_ref() };
     let info = inner.solve(&point, tolerance, max_iterations);
     Ok((inner.u, info))
-}
-
-fn residual_of(problem: &Problem, theta: &[f64], residual: &mut [f64]) {
-    residual.copy_from_slice(problem.target());
-    matmul(
-        MatMut::from_column_major_slice_mut(residual, problem.row_count(), 1),
-        Accum::Add,
-        problem.rows().transpose(),
-        MatRef::from_column_major_slice(theta, problem.column_count(), 1),
-        -1.0,
-        Par::Seq,
-    );
 }

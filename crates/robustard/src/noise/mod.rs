@@ -15,106 +15,14 @@
 //! Inverse-gamma variances are integrated out rather than set to their mode, which is why that prior and Student-t
 //! noise are one and the same here.
 
+mod prior;
+
 use std::f64::consts::PI;
-use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::ln_gamma;
-use thiserror::Error;
 
-/// One noise variance for all rows, or one for each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoiseKind {
-    /// λᵢ = λ: classic sparse Bayesian learning.
-    Shared,
-    /// Each row has its own λᵢ.
-    PerRow,
-}
-
-/// Degrees of freedom of Student-t noise.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Degrees {
-    /// Given.
-    Fixed(f64),
-    /// Learnt with the rest.
-    Learned,
-}
-
-/// Prior of the per-row variances; without effect when the noise is shared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum NoisePrior {
-    /// None, as in the paper. Run to convergence it interpolates about as many rows as there are active weights.
-    Flat,
-    /// λᵢ ~ InverseGamma(shape, scale), both given, in units of the squared target.
-    InverseGamma {
-        /// a
-        shape: f64,
-        /// b
-        scale: f64,
-    },
-    /// Inverse-gamma with learnt scale: Student-t noise.
-    StudentT(Degrees),
-    /// Normal noise of which a learnt share has a learnt, larger variance; gives each row a probability of being an outlier.
-    Contaminated,
-}
-
-/// A noise prior that cannot be read.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error(
-    "'{0}' is not a noise prior; use flat, inverse-gamma:SHAPE,SCALE, student-t, student-t:NU, student-t:learned or contaminated"
-)]
-pub struct NoisePriorError(String);
-
-impl FromStr for NoisePrior {
-    type Err = NoisePriorError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || NoisePriorError(text.to_owned());
-        let number = |part: &str| part.trim().parse::<f64>().map_err(|_| error());
-        match text.split_once(':') {
-            None => match text {
-                "flat" => Ok(Self::Flat),
-                "student-t" => Ok(Self::StudentT(Degrees::Fixed(DEFAULT_DEGREES))),
-                "contaminated" => Ok(Self::Contaminated),
-                _ => Err(error()),
-            },
-            Some(("student-t", "learned")) => Ok(Self::StudentT(Degrees::Learned)),
-            Some(("student-t", degrees)) => Ok(Self::StudentT(Degrees::Fixed(number(degrees)?))),
-            Some(("inverse-gamma", pair)) => {
-                let (shape, scale) = pair.split_once(',').ok_or_else(error)?;
-                Ok(Self::InverseGamma { shape: number(shape)?, scale: number(scale)? })
-            }
-            Some(_) => Err(error()),
-        }
-    }
-}
-
-impl fmt::Display for NoisePrior {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flat => write!(f, "flat"),
-            Self::InverseGamma { shape, scale } => write!(f, "inverse-gamma:{shape},{scale}"),
-            Self::StudentT(Degrees::Fixed(degrees)) => write!(f, "student-t:{degrees}"),
-            Self::StudentT(Degrees::Learned) => write!(f, "student-t:learned"),
-            Self::Contaminated => write!(f, "contaminated"),
-        }
-    }
-}
-
-impl Serialize for NoisePrior {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for NoisePrior {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+pub use prior::{Degrees, NoiseKind, NoisePrior, NoisePriorError};
 
 /// ν of Student-t noise when none is given: a good all-rounder between clean and contaminated data.
 pub const DEFAULT_DEGREES: f64 = 4.0;
@@ -572,17 +480,6 @@ mod tests {
                 let slope = (up - down) / (2.0 * step);
                 assert!((slope - model.penalty_slope(v)).abs() < 1e-6 * (1.0 + slope.abs()), "{model:?} {e2}");
             }
-        }
-    }
-
-    #[test]
-    fn prior_text_round_trips() {
-        for text in ["flat", "inverse-gamma:2,0.5", "student-t:4", "student-t:learned", "contaminated"] {
-            assert_eq!(text.parse::<NoisePrior>().unwrap().to_string(), text);
-        }
-        assert_eq!("student-t".parse::<NoisePrior>().unwrap(), NoisePrior::StudentT(Degrees::Fixed(4.0)));
-        for text in ["", "student", "student-t:x", "inverse-gamma:1", "flat:2"] {
-            assert!(text.parse::<NoisePrior>().is_err(), "{text}");
         }
     }
 
