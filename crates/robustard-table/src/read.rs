@@ -6,7 +6,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::{ArrowError, Schema};
 use arrow_select::concat::concat_batches;
 use bytes::Bytes;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use rayon::prelude::*;
 
 use crate::csv;
 use crate::error::TableError;
@@ -137,11 +138,17 @@ fn read_csv(bytes: Vec<u8>, kind: Kind, options: &ReadOptions) -> Result<Batches
     csv::parse(text, delimiter, csv::has_header(text, delimiter, options.header))
 }
 
+/// Row groups are read in parallel.
 fn read_parquet(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))?;
-    let schema = builder.schema().clone();
-    let batches = builder.with_batch_size(1 << 16).build()?.collect::<Result<_, _>>()?;
-    Ok((schema, batches))
+    let bytes = Bytes::from(bytes);
+    let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default())?;
+    let read = |group: usize| -> Result<Vec<RecordBatch>, ArrowError> {
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes.clone(), metadata.clone());
+        builder.with_row_groups(vec![group]).with_batch_size(1 << 16).build()?.collect()
+    };
+    let groups = (0..metadata.metadata().num_row_groups()).into_par_iter().map(read);
+    let batches: Vec<Vec<RecordBatch>> = groups.collect::<Result<_, _>>()?;
+    Ok((metadata.schema().clone(), batches.into_iter().flatten().collect()))
 }
 
 fn read_arrow(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
