@@ -459,6 +459,10 @@ impl<'a> Fit<'a> {
     fn finish(mut self, status: Status) -> FittedModel {
         self.active.all_moments();
         let Active { problem, columns, state, moments, posterior, objective, .. } = &mut self.active;
+        // Columns may have left or come back after the last record was made.
+        if let Some(last) = self.trace.last_mut() {
+            (last.objective, last.active_columns) = (*objective, columns.len());
+        }
         let mut weight_precision = vec![0.0; self.whole.column_count()];
         let most: Vec<f64> = self.whole_limits.weight_precision.iter().map(|bounds| bounds[1]).collect();
         self.whole.groups().spread(&most, &mut weight_precision);
