@@ -9,6 +9,7 @@ use arrow_csv::reader::Format;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use rayon::prelude::*;
 
+use crate::numbers;
 use crate::read::Header;
 
 /// Rows from which types are inferred; if a later row disagrees, everything is read as text first.
@@ -67,12 +68,12 @@ pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Sch
         DataType::Null => DataType::Utf8,
         other => other.clone(),
     }));
-    match parse_as(text, &typed, &format, header) {
+    match parse_as(text, &typed, &format, delimiter, header) {
         Ok(batches) => Ok((typed, batches)),
         // A later row is of another type than the first ones.
         Err(ArrowError::ParseError(_)) => {
             let text_only = Arc::new(named(&schema, header, |_| DataType::Utf8));
-            let batches = parse_as(text, &text_only, &format, header)?;
+            let batches = parse_as(text, &text_only, &format, delimiter, header)?;
             Ok((text_only, batches))
         }
         Err(error) => Err(error),
@@ -90,7 +91,13 @@ fn named(schema: &Schema, header: bool, data_type: impl Fn(&Field) -> DataType) 
     Schema::new(fields)
 }
 
-fn parse_as(text: &[u8], schema: &Arc<Schema>, format: &Format, header: bool) -> Result<Vec<RecordBatch>, ArrowError> {
+fn parse_as(
+    text: &[u8],
+    schema: &Arc<Schema>,
+    format: &Format,
+    delimiter: u8,
+    header: bool,
+) -> Result<Vec<RecordBatch>, ArrowError> {
     let parse = |part: &[u8], header: bool| -> Result<Vec<RecordBatch>, ArrowError> {
         let format = format.clone().with_header(header);
         ReaderBuilder::new(schema.clone()).with_format(format).with_batch_size(BATCH_ROWS).build(part)?.collect()
@@ -101,6 +108,9 @@ fn parse_as(text: &[u8], schema: &Arc<Schema>, format: &Format, header: bool) ->
         return parse(text, header);
     }
     let pieces = cut_at_lines(text, 4 * threads);
+    if let Some(batches) = numbers::parse(&pieces, schema, delimiter, header) {
+        return Ok(batches);
+    }
     let parsed: Result<Vec<_>, ArrowError> =
         pieces.into_par_iter().enumerate().map(|(k, piece)| parse(piece, header && k == 0)).collect();
     match parsed {

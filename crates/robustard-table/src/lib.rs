@@ -9,6 +9,7 @@ mod encode;
 mod error;
 mod file;
 mod format;
+mod numbers;
 mod read;
 mod regression;
 mod table;
