@@ -4,7 +4,7 @@ use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
        cargo xtask bench engine          speed of an iteration against the machine's limit
-       cargo xtask bench acceleration [SOLVER] [NOISE]
+       cargo xtask bench acceleration [SOLVER] [NOISE] [seed=N]
                                          evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
 
 /// One check: what it is called and the cargo command behind it.

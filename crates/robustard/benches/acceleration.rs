@@ -8,17 +8,18 @@ mod common;
 use common::{DATA_SETS, Synthetic, fourier_split};
 use robustard::{Acceleration, NoisePrior, Problem, Settings, SolverKind, Status, fit};
 
-fn cases() -> Vec<(String, Problem)> {
+/// The problems, drawn with seeds from `first_seed` on.
+fn cases(first_seed: u64) -> Vec<(String, Problem)> {
     let mut cases = Vec::new();
     for (rows, columns) in [(500, 50), (1000, 256), (12, 20)] {
-        for seed in 0..3 {
+        for seed in first_seed..first_seed + 3 {
             let design = Synthetic { rows, columns, support: (columns / 5).min(rows / 3), ..Synthetic::PAPER };
             cases.push((format!("gaussian {rows}x{columns} #{seed}"), design.problem(seed)));
         }
     }
     for name in DATA_SETS {
         for contamination in [0.0, 0.1] {
-            match fourier_split(name, contamination, 0) {
+            match fourier_split(name, contamination, first_seed) {
                 Some(split) => cases.push((format!("{name} {contamination}"), split.problem)),
                 None => eprintln!("{name}: no data in ROBUSTARD_DATA, skipped"),
             }
@@ -47,26 +48,31 @@ fn settings(solver: SolverKind, noise: &str) -> Settings {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let words: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let (seeds, wanted): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.starts_with("seed="));
+    let first_seed = seeds.first().and_then(|word| word["seed=".len()..].parse().ok()).unwrap_or(0);
     for (name, solver) in [("em", SolverKind::Em), ("mackay", SolverKind::Mackay), ("irls-l2", SolverKind::IrlsL2)] {
         for noise in ["student-t:4", "contaminated", "inverse-gamma:2,0.1", "shared"] {
             let title = format!("{name} {noise}");
             if wanted.iter().all(|word| title.contains(word.as_str())) {
-                compare(&title, &settings(solver, noise));
+                compare(&title, &settings(solver, noise), first_seed);
             }
         }
     }
 }
 
 /// One line per case: plain, accelerated, and accelerated with pruning.
-fn compare(title: &str, plain: &Settings) {
-    println!("\n{title}: tolerance {TOLERANCE:e}, at most {} iterations", plain.max_iterations);
+fn compare(title: &str, plain: &Settings, first_seed: u64) {
+    println!(
+        "\n{title}: tolerance {TOLERANCE:e}, at most {} iterations, seeds from {first_seed}",
+        plain.max_iterations
+    );
     println!("{:22} {:>24} | {:>31} | {:>31}", "", "plain", "accelerated", "accelerated and pruned");
     let heads = format!("{:>7} {:>9} {:>6}", "evals", "change", "ratio");
     println!("{:22} {:>7} {:>9} {:>6} | {heads} {:>6} | {heads} {:>6}", "", "evals", "objective", "sec", "sec", "sec");
     let mut ratios = [Vec::new(), Vec::new()];
     let mut worse = [0, 0];
-    for (name, problem) in cases() {
+    for (name, problem) in cases(first_seed) {
         let run = |settings: &Settings| {
             let model = fit(&problem, settings).expect("the benchmark's problems can be fitted");
             let mark = if model.status() == Status::Converged { ' ' } else { '*' };

@@ -15,8 +15,8 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::model::FittedModel;
 
-/// Least 1 − h: an interpolated row's is rounding error.
-const LEAST_FREEDOM: f64 = 1e-12;
+/// Least 1 − h: an interpolated row's is rounding error, and what is divided by it must stay finite.
+pub(crate) const LEAST_FREEDOM: f64 = 1e-12;
 /// Rows that a clean table of normal noise would flag, on average, whatever its size.
 const EXPECTED_FALSE_FLAGS: f64 = 0.5;
 /// No row within three standard deviations is flagged.

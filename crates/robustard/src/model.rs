@@ -316,7 +316,6 @@ pub struct FittedModel {
 }
 
 impl FittedModel {
-    #[allow(clippy::too_many_arguments)] // called from one place, the end of the driver
     pub(crate) fn new(
         problem: &Problem,
         weight_precision: Vec<f64>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{CheckedSettings, NoiseStep, Proposal, Units};
+use crate::diagnostics::LEAST_FREEDOM;
 use crate::noise::NoiseModel;
 use crate::posterior::Moments;
 use crate::problem::{NaturalUnits, Problem};
@@ -119,8 +120,6 @@ impl Safeguard {
 
     /// The studentized update, λᵢ ← rᵢ²/(1 − hᵢ)ᵖ, in place of the second moments.
     pub(super) fn studentize(&self, problem: &Problem, state: &State, moments: &Moments, proposal: &mut Proposal) {
-        /// 1 − h of an interpolated row is rounding error; this keeps the magnification finite.
-        const LEAST_FREEDOM: f64 = 1e-12;
         let Some(power) = self.studentized_power else { return };
         for (i, e2) in proposal.second_moment.iter_mut().enumerate() {
             let leverage = moments.latent_variance[i] * problem.row_weight()[i] / state.noise_variance[i];
