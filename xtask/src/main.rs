@@ -1,8 +1,11 @@
 //! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
 
+mod browser;
+
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
+       cargo xtask browser               the reports in headless Chromium, with screenshots
        cargo xtask bench engine          speed of an iteration against the machine's limit
        cargo xtask bench acceleration [SOLVER] [NOISE] [seed=N]
                                          evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
@@ -28,14 +31,15 @@ const TEST_STEPS: [Step; 5] = [
     },
     // Optimised, because the tests fit thousands of models; the same build serves `cargo run --release`.
     Step { name: "tests", arguments: &["test", "--release", "--workspace"], environment: &[] },
-    Step { name: "demo", arguments: &["run", "--release", "--", "demo"], environment: &[] },
+    Step { name: "demo", arguments: &["run", "--release", "--", "demo", "--force"], environment: &[] },
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let succeeded = match words.as_slice() {
-        ["test"] => TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment)),
+        ["test"] => TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment)) && browser::check(),
+        ["browser"] => browser::check(),
         ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
             let mut cargo = vec!["bench", "--package", "robustard", "--bench", name, "--"];
             cargo.extend(rest);

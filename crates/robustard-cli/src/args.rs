@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, FeatureOptions};
-use robustard::{NoiseKind, NoisePrior, Preset, Settings};
+use robustard::{Preset, Settings};
 use robustard_table::{EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions};
 
 use crate::Outcome;
@@ -188,13 +188,4 @@ impl EngineArguments {
 fn toml_value(text: &str) -> toml::Value {
     let read = |text: &str| format!("value = {text}").parse::<toml::Table>().ok()?.remove("value");
     read(text).unwrap_or_else(|| toml::Value::String(text.to_owned()))
-}
-
-/// The words for the noise of a fit.
-pub fn noise_words(settings: &Settings) -> String {
-    match (settings.noise, settings.noise_prior) {
-        (NoiseKind::Shared, _) => "one noise variance for all rows".to_owned(),
-        (NoiseKind::PerRow, NoisePrior::Flat) => "one noise variance per row (flat prior)".to_owned(),
-        (NoiseKind::PerRow, prior) => format!("one noise variance per row ({prior})"),
-    }
 }

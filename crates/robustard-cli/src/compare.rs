@@ -136,7 +136,7 @@ fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<St
     writeln!(out, "{:<22} {:>11} {:>11} {:>8} {:>9} {:>8}", "", "RMSE", "MAE", "NLL", "95% hold", "seconds")?;
     for (name, scores) in results {
         let [rmse, mae, nll, covered] = scores.measures();
-        let (rmse, mae) = (crate::fit::short(rmse), crate::fit::short(mae));
+        let (rmse, mae) = (robustard_report::short(rmse), robustard_report::short(mae));
         writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8.3} {:>8.1}% {:>8.2}", 100.0 * covered, scores.seconds)?;
     }
     if results.len() > 1 {

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use clap::Args;
 use rand::seq::SliceRandom;
@@ -9,11 +11,13 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard::faer::{Mat, MatRef};
-use robustard::features::{Polynomial, Standardizer};
+use robustard::faer::MatRef;
+use robustard::features::{FeatureKind, FeatureOptions, Standardizer};
 use robustard::metrics::{nll, rmse};
-use robustard::{FittedModel, Preset, Problem, Settings, fit};
+use robustard::{FittedModel, Iteration, Preset, Settings};
+use robustard_table::{EncodeOptions, Regression, RegressionOptions, Table};
 
+use crate::report::Pages;
 use crate::{Ending, Outcome};
 
 /// Head acceleration in a simulated motorcycle crash (Silverman, 1985).
@@ -24,6 +28,11 @@ const WRONG_ROWS: usize = 6;
 const SHIFT: f64 = 3.0;
 const SPREAD: f64 = 0.25;
 const FOLDS: usize = 10;
+const INPUT: &str = "time";
+const TARGET: &str = "acceleration";
+const LEVEL: f64 = 0.95;
+/// The place of the default joint fit among the methods.
+const JOINT: usize = 1;
 
 /// Options of the demonstration.
 #[derive(Args)]
@@ -31,6 +40,15 @@ pub struct Demo {
     /// Decides which rows are made wrong, and the folds of the cross-validation
     #[arg(long, default_value_t = 2)]
     seed: u64,
+    /// Where to write the page about the joint fit
+    #[arg(long, value_name = "FILE", default_value = "robustard-demo.html")]
+    report: PathBuf,
+    /// Write the charts of that page as SVG files into this folder
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// Overwrite existing files
+    #[arg(long)]
+    force: bool,
 }
 
 /// One of the fits compared.
@@ -65,7 +83,7 @@ impl Motorcycle {
             times.push(time.parse()?);
             original.push(acceleration.parse()?);
         }
-        let scale = Scale::of(&original).deviation;
+        let scale = standard_deviation(&original);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut wrong = sample(&mut rng, times.len(), WRONG_ROWS).into_vec();
         wrong.sort_unstable();
@@ -78,66 +96,28 @@ impl Motorcycle {
     }
 }
 
-/// Mean and standard deviation of a target.
-#[derive(Clone, Copy)]
-struct Scale {
-    mean: f64,
-    deviation: f64,
-}
-
-impl Scale {
-    fn of(values: &[f64]) -> Self {
-        let standard = Standardizer::fit(MatRef::from_column_major_slice(values, values.len(), 1));
-        Self { mean: standard.mean[0], deviation: standard.scale[0] }
+impl Motorcycle {
+    fn table(&self, rows: &[usize]) -> Table {
+        let column = |values: &[f64]| Table::number_column(rows.iter().map(|&row| values[row]));
+        Table::from_columns(vec![(INPUT.to_owned(), column(&self.times)), (TARGET.to_owned(), column(&self.target))])
     }
 }
 
-/// Times to design rows: an intercept and the standardized powers of time, scaled to −1…1 on the training rows.
-struct Design {
-    low: f64,
-    high: f64,
-    powers: Standardizer,
+fn standard_deviation(values: &[f64]) -> f64 {
+    Standardizer::fit(MatRef::from_column_major_slice(values, values.len(), 1)).scale[0]
 }
 
-impl Design {
-    fn new(times: &[f64]) -> Self {
-        let low = times.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = times.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let powers = Standardizer::fit(Self::raw_powers(low, high, times).as_ref());
-        Self { low, high, powers }
-    }
-
-    fn raw_powers(low: f64, high: f64, times: &[f64]) -> Mat<f64> {
-        let scaled = Mat::from_fn(times.len(), 1, |i, _| 2.0 * (times[i] - low) / (high - low) - 1.0);
-        Polynomial { degree: DEGREE }.transform(scaled.as_ref())
-    }
-
-    /// Column 0 is the intercept, column k the k-th power.
-    fn rows(&self, times: &[f64]) -> Outcome<Mat<f64>> {
-        let powers = self.powers.transform(Self::raw_powers(self.low, self.high, times).as_ref())?;
-        Ok(Mat::from_fn(times.len(), DEGREE + 1, |i, j| if j == 0 { 1.0 } else { powers[(i, j - 1)] }))
-    }
-}
-
-/// A fit with the scaling of its features and target.
-struct Fit {
-    design: Design,
-    target: Scale,
-    model: FittedModel,
-}
-
-impl Fit {
-    fn new(times: &[f64], target: &[f64], settings: &Settings) -> Outcome<Self> {
-        let design = Design::new(times);
-        let scale = Scale::of(target);
-        let y: Vec<f64> = target.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
-        let problem = Problem::new(design.rows(times)?.as_ref(), &y)?.with_unshrunk(0)?;
-        Ok(Self { model: fit(&problem, settings)?, design, target: scale })
-    }
-
-    fn original_units(&self, value: f64) -> f64 {
-        self.target.mean + self.target.deviation * value
-    }
+/// Fits all powers of time.
+fn fit(table: &Table, settings: &Settings) -> Outcome<Regression> {
+    let features = FeatureKind::Polynomial { degree: DEGREE };
+    let options = RegressionOptions {
+        encode: EncodeOptions::new(TARGET),
+        features: FeatureOptions { kind: features, lengthscale: None, seed: 0, standardize: true },
+        intercept: true,
+        settings: settings.clone(),
+    };
+    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+    Ok(Regression::fit(table, &options, &mut silent)?.regression)
 }
 
 /// Errors of one method on rows it has not seen.
@@ -156,25 +136,35 @@ fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<
     for fold in 0..FOLDS {
         let test: Vec<usize> = order.iter().copied().skip(fold).step_by(FOLDS).collect();
         let train: Vec<usize> = (0..n).filter(|row| !test.contains(row)).collect();
-        let pick = |rows: &[usize], values: &[f64]| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };
-        let fit = Fit::new(&pick(&train, &data.times), &pick(&train, &data.target), settings)?;
-        let prediction = fit.model.predict(fit.design.rows(&pick(&test, &data.times))?.as_ref())?;
-        actual.extend(pick(&test, &data.original));
-        predicted.extend(prediction.mean.iter().map(|m| fit.original_units(*m)));
-        deviation.extend(prediction.std.iter().map(|s| s * fit.target.deviation));
+        let prediction = fit(&data.table(&train), settings)?.predict(&data.table(&test), LEVEL)?;
+        actual.extend(test.iter().map(|&row| data.original[row]));
+        predicted.extend(prediction.mean);
+        deviation.extend(prediction.std);
     }
     Ok(Score { rmse: rmse(&actual, &predicted), nll: nll(&actual, &predicted, &deviation) })
 }
 
 impl Demo {
-    /// Fits and prints.
+    /// Fits, prints and writes the page.
     pub fn run(&self) -> Outcome<Ending> {
-        std::io::stdout().lock().write_all(self.text()?.as_bytes())?;
+        let data = Motorcycle::new(self.seed)?;
+        let table = data.table(&(0..data.times.len()).collect::<Vec<_>>());
+        let methods = methods();
+        let fits: Vec<Regression> =
+            methods.iter().map(|method| fit(&table, &method.settings)).collect::<Outcome<_>>()?;
+        let mut text = self.text(&data, &methods, &fits)?;
+        let pages = Pages { page: Some(&self.report), figures: self.figures.as_deref(), force: self.force };
+        if self.report.exists() && !self.force {
+            writeln!(text, "\n{} exists and is left as it is; --force writes it anew.", self.report.display())?;
+        } else {
+            let written = pages.write(&fits[JOINT], &table, "the motorcycle data, six rows made wrong")?;
+            writeln!(text, "\nWrote the {}: open it in a browser.", written.join(" and the "))?;
+        }
+        std::io::stdout().lock().write_all(text.as_bytes())?;
         Ok(Ending::Done)
     }
 
-    fn text(&self) -> Outcome<String> {
-        let data = Motorcycle::new(self.seed)?;
+    fn text(&self, data: &Motorcycle, methods: &[Method], fits: &[Regression]) -> Outcome<String> {
         let mut out = String::new();
         let n = data.times.len();
         writeln!(out, "Motorcycle crash data (Silverman 1985): {n} rows, acceleration of the head (g)")?;
@@ -192,19 +182,16 @@ impl Demo {
             writeln!(out, "  row {:>3}  time {:>5.1}  {before:>7.1} → {after:>7.1}", row + 1, data.times[row])?;
         }
 
-        let methods = methods();
-        let fits: Vec<Fit> =
-            methods.iter().map(|m| Fit::new(&data.times, &data.target, &m.settings)).collect::<Outcome<_>>()?;
         writeln!(out, "\nFits of all rows (rows in use: effective share, by the entropy of 1/variance)")?;
         writeln!(out, "  {:<40} {:>8} {:>6} {:>6} {:>11}", "", "powers", "rows", "iter-", "how it")?;
         writeln!(out, "  {:<40} {:>8} {:>6} {:>6} {:>11}", "", "kept", "in use", "ations", "ended")?;
-        for (method, fit) in methods.iter().zip(&fits) {
+        for (method, fit) in methods.iter().zip(fits) {
             let model = &fit.model;
             writeln!(
                 out,
                 "  {:<40} {:>8} {:>5.0}% {:>6} {:>11}",
                 method.name,
-                format!("{} of {DEGREE}", kept_powers(model).len()),
+                format!("{} of {DEGREE}", kept_count(fit)),
                 100.0 * model.effective_rows(),
                 model.iterations(),
                 status(model),
@@ -213,14 +200,14 @@ impl Demo {
 
         writeln!(out, "  The paper's recipe damps every step and is stopped after 1000 of them.")?;
 
-        features(&mut out, &fits[1])?;
-        flagged_rows(&mut out, &data, &fits[1])?;
+        features(&mut out, &fits[JOINT])?;
+        flagged_rows(&mut out, data, &fits[JOINT])?;
 
         writeln!(out, "\n{FOLDS}-fold cross-validation, trained on wrong rows too, tested on original targets")?;
         writeln!(out, "(the first and the last row are always trained on)")?;
         writeln!(out, "  {:<40} {:>8} {:>8}", "", "RMSE", "NLL")?;
-        for method in &methods {
-            let score = cross_validate(&data, &method.settings, self.seed)?;
+        for method in methods {
+            let score = cross_validate(data, &method.settings, self.seed)?;
             writeln!(out, "  {:<40} {:>8.1} {:>8.2}", method.name, score.rmse, score.nll)?;
         }
         writeln!(out, "  The paper reports, for six outliers of its own, RMSE 24.6 and NLL 4.67 for")?;
@@ -229,9 +216,8 @@ impl Demo {
     }
 }
 
-/// Powers that matter: at least a thousandth as relevant as the most relevant one.
-fn kept_powers(model: &FittedModel) -> Vec<usize> {
-    model.relevant_columns(1e-3)
+fn kept_count(fit: &Regression) -> usize {
+    fit.feature_summaries().iter().filter(|feature| feature.kept).count()
 }
 
 fn status(model: &FittedModel) -> &'static str {
@@ -243,23 +229,17 @@ fn status(model: &FittedModel) -> &'static str {
     }
 }
 
-fn features(out: &mut String, fit: &Fit) -> std::fmt::Result {
-    let model = &fit.model;
-    let kept = kept_powers(model);
-    writeln!(out, "\nJoint ARD: the powers that matter (weight ± standard error, standardized)")?;
-    for &j in &kept {
-        let name = format!("time^{j}");
-        writeln!(out, "  {name:<8} {:>8.2} ± {:.2}", model.coefficients[j], model.standard_errors[j])?;
+fn features(out: &mut String, fit: &Regression) -> std::fmt::Result {
+    let (kept, left_out): (Vec<_>, Vec<_>) = fit.feature_summaries().into_iter().partition(|feature| feature.kept);
+    writeln!(out, "\nJoint ARD: the powers that matter (weight of the standardized power ± s.e.)")?;
+    for feature in &kept {
+        writeln!(out, "  {:<8} {:>8.1} ± {:.1}", feature.name, feature.coefficient, feature.standard_error)?;
     }
-    let left_out: Vec<String> = (1..=DEGREE).filter(|j| !kept.contains(j)).map(|j| j.to_string()).collect();
-    if left_out.is_empty() {
-        writeln!(out, "  left out: none")
-    } else {
-        writeln!(out, "  left out: powers {}", left_out.join(", "))
-    }
+    let names: Vec<String> = left_out.into_iter().map(|feature| feature.name).collect();
+    writeln!(out, "  left out: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
-fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Fit) -> std::fmt::Result {
+fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Regression) -> std::fmt::Result {
     const MOST_SHOWN: usize = 10;
     let diagnostics = fit.model.diagnose();
     let flagged = diagnostics.flagged_rows();
@@ -269,7 +249,7 @@ fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Fit) -> std::fmt::Res
     writeln!(out, "rows predict: {}; {hits} of the {WRONG_ROWS} wrong ones are among them.", flagged.len())?;
     writeln!(out, "  {:>5} {:>6} {:>8} {:>10} {:>6}", "row", "time", "actual", "predicted", "off")?;
     for &row in flagged.iter().take(MOST_SHOWN) {
-        let predicted = fit.original_units(fit.model.rows.target[row] - diagnostics.loo_residual[row]);
+        let predicted = fit.actual(row) - fit.target.deviation * diagnostics.loo_residual[row];
         let (time, actual, off) = (data.times[row], data.target[row], diagnostics.z[row]);
         let mark = if data.wrong.contains(&row) { "  made wrong" } else { "  as measured" };
         writeln!(out, "  {:>5} {time:>6.1} {actual:>8.1} {predicted:>10.1} {off:>6.1}{mark}", row + 1)?;

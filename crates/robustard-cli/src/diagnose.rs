@@ -6,6 +6,7 @@ use clap::Args;
 use robustard_table::{Regression, Table, load_model, read, write};
 
 use crate::args::TableArguments;
+use crate::report::check_table;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `diagnose`.
@@ -33,6 +34,7 @@ impl Diagnose {
         refuse_to_overwrite(&self.output, self.force)?;
         let regression = load_model(&self.model)?;
         let table = read(&self.table, &self.reading.options())?;
+        check_table(&regression, &table)?;
         write(&row_table(&regression, &table)?, &self.output)?;
         Ok(Ending::Done)
     }
@@ -40,13 +42,6 @@ impl Diagnose {
 
 /// One line per fitted row, most suspicious first. Residuals, variances and values are in the target's units.
 pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
-    let target = table.role(&regression.encoder.target, "the target")?;
-    let is_same = |(row, &place): (usize, &usize)| {
-        target.get(place).is_some_and(|y| (y - regression.actual(row)).abs() <= 1e-9 * (1.0 + y.abs()))
-    };
-    if !regression.rows.iter().enumerate().all(is_same) {
-        return Err("this is not the table that the model was fitted to; diagnose that one, or fit this one".into());
-    }
     let diagnostics = regression.diagnose();
     let order = diagnostics.ranking();
     let deviation = regression.target.deviation;

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use robustard::{Iteration, Observer, Status};
+use robustard_report::{noise_words, short, status_words};
 use robustard_table::{Fitted, Regression, Table, read, save_model, write};
 use serde_json::json;
 
-use crate::args::{FitArguments, TableArguments, noise_words};
+use crate::args::{FitArguments, TableArguments};
 use crate::diagnose::row_table;
+use crate::report::{Pages, source_name};
 use crate::{Ending, Outcome, refuse_to_overwrite, say};
 
 /// Rows shown in the summary.
@@ -28,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Args)]
 #[command(after_help = "Examples:
   robustard fit houses.csv --target price
-  robustard fit houses.csv --target price -o houses.model --rows suspicious.csv
+  robustard fit houses.csv --target price -o houses.model --rows rows.csv --report houses.html
   robustard fit sensors.parquet --target load --id time --missing drop --features rff:256
   cat houses.csv | robustard fit - --target price --json | jq .features")]
 pub struct Fit {
@@ -44,6 +46,12 @@ pub struct Fit {
     /// Write the diagnosis of all rows to this file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     rows: Option<PathBuf>,
+    /// Write a page about the fit to this file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
+    /// Write the charts of that page as SVG files into this folder
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    figures: Option<PathBuf>,
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -58,9 +66,7 @@ pub struct Fit {
 impl Fit {
     /// Fits, writes the files and prints the summary.
     pub fn run(&self) -> Outcome<Ending> {
-        for path in [&self.output, &self.rows].into_iter().flatten() {
-            refuse_to_overwrite(path, self.force)?;
-        }
+        self.check_outputs()?;
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options())?;
         let mut progress = Progress::new(self.quiet)?;
@@ -72,6 +78,8 @@ impl Fit {
         if let Some(path) = &self.rows {
             write(&row_table(&regression, &table)?, path)?;
         }
+        let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref(), force: self.force };
+        let written = pages.write(&regression, &table, &source_name(&self.table))?;
         if !self.quiet {
             notes.iter().for_each(|note| say(&format!("note: {note}")));
         }
@@ -80,27 +88,52 @@ impl Fit {
         } else if self.quiet {
             String::new()
         } else {
-            self.summary(&regression, &table, &noise_words(&options.settings))?
+            self.summary(&regression, &table, &noise_words(&options.settings), &written)?
         };
         let ending = match regression.model.status() {
             Status::Converged => Ending::Done,
             _ if self.fitting.strict => Ending::NotConverged,
             _ => Ending::Done,
         };
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        if self.writes_to_stdout() {
+            // Data and words do not mix.
+            say(text.trim_end());
+        } else {
+            std::io::stdout().lock().write_all(text.as_bytes())?;
+        }
         Ok(ending)
     }
 
-    fn summary(&self, regression: &Regression, table: &Table, noise: &str) -> Outcome<String> {
+    fn writes_to_stdout(&self) -> bool {
+        [&self.rows, &self.report].into_iter().flatten().any(|path| path == Path::new("-"))
+    }
+
+    /// Refuses before any work what would fail or lose something after it.
+    fn check_outputs(&self) -> Outcome<()> {
+        let paths: Vec<&PathBuf> = [&self.output, &self.rows, &self.report].into_iter().flatten().collect();
+        if self.output.as_deref() == Some(Path::new("-")) {
+            return Err("a model is not text; give -o a file name".into());
+        }
+        if self.json && self.writes_to_stdout() {
+            return Err("--json takes standard output; give --rows and --report file names".into());
+        }
+        for (k, path) in paths.iter().enumerate() {
+            refuse_to_overwrite(path, self.force)?;
+            if paths[..k].contains(path) {
+                return Err(format!("two outputs go to {}; give each a name of its own", path.display()).into());
+            }
+            if **path == self.table {
+                return Err(format!("{} is the table; give the output another name", path.display()).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn summary(&self, regression: &Regression, table: &Table, noise: &str, pages: &[String]) -> Outcome<String> {
         let mut out = String::new();
         data(&mut out, &self.table, regression, table)?;
         let model = &regression.model;
-        let how = match model.status() {
-            Status::Converged => "converged",
-            Status::IterationLimit => "NOT converged: raise --set max_iterations=…, or loosen --set tolerance=…",
-            Status::Interrupted => "interrupted: this is the model so far",
-            Status::NumericalTrouble => "stopped by numerical trouble: this is the last good state",
-        };
+        let how = status_words(model.status());
         writeln!(out, "Fit      {noise}")?;
         writeln!(
             out,
@@ -119,10 +152,10 @@ impl Fit {
         )?;
         features(&mut out, regression)?;
         rows(&mut out, regression, table)?;
-        for (what, path) in [("model", &self.output), ("all rows", &self.rows)] {
-            if let Some(path) = path {
-                writeln!(out, "Wrote    {what} to {}", path.display())?;
-            }
+        let files = [("model", &self.output), ("all rows", &self.rows)];
+        let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
+        for written in files.chain(pages.iter().cloned()) {
+            writeln!(out, "Wrote    {written}")?;
         }
         Ok(out)
     }
@@ -162,7 +195,7 @@ fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
     if kept > MOST_FEATURES {
         writeln!(out, "         and {} more", kept - MOST_FEATURES)?;
     }
-    if let Some(intercept) = regression.intercept_in_units().filter(|_| regression.intercept) {
+    if let Some(intercept) = regression.intercept_in_units().filter(|_| regression.options.intercept) {
         writeln!(out, "         {:<24} {:>12}", "(intercept)", short(intercept))?;
     }
     let pruned: Vec<&str> =
@@ -203,20 +236,6 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
         writeln!(out, "         and {} more: --rows FILE writes them all", flagged.len() - MOST_ROWS)?;
     }
     Ok(())
-}
-
-/// Five significant digits, without an exponent where that is readable.
-pub fn short(value: f64) -> String {
-    let magnitude = value.abs();
-    if value == 0.0 || !value.is_finite() {
-        format!("{value}")
-    } else if (1e-4..1e7).contains(&magnitude) {
-        let digits = (4 - magnitude.log10().floor() as i32).clamp(0, 8) as usize;
-        let text = format!("{value:.digits$}");
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-    } else {
-        format!("{value:.3e}")
-    }
 }
 
 /// At most `width` characters, control characters replaced.

@@ -6,6 +6,7 @@ mod demo;
 mod diagnose;
 mod fit;
 mod predict;
+mod report;
 
 use std::error::Error;
 use std::io::Write;
@@ -23,7 +24,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
     name = "robustard",
     version,
     after_help = "Examples:
-  robustard fit houses.csv --target price -o houses.model
+  robustard fit houses.csv --target price -o houses.model --report houses.html
   robustard predict houses.model new.csv -o predicted.csv
   robustard demo
 
@@ -42,6 +43,8 @@ enum Command {
     Predict(predict::Predict),
     /// Write the diagnosis of every row of a fitted table
     Diagnose(diagnose::Diagnose),
+    /// Write a page, and figures, about a fitted model
+    Report(report::ReportCommand),
     /// Cross-validate ways to fit a table on the same folds
     Compare(Box<compare::Compare>),
     /// Fit the motorcycle data, with six wrong rows, with and without row noise
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Fit(fit) => fit.run(),
         Command::Predict(predict) => predict.run(),
         Command::Diagnose(diagnose) => diagnose.run(),
+        Command::Report(report) => report.run(),
         Command::Compare(compare) => compare.run(),
         Command::Demo(demo) => demo.run(),
         Command::Completions { shell } => {

@@ -43,7 +43,7 @@ impl FromStr for Missing {
 }
 
 /// Which columns are used, and how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EncodeOptions {
     /// The column to predict.
     pub target: String,

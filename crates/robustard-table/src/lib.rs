@@ -21,7 +21,8 @@ pub use file::{ModelFileError, load_model, save_model};
 pub use format::{Compression, Format, Kind};
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use regression::{
-    FeatureSummary, Fitted, Quality, Regression, RegressionError, RegressionOptions, TablePrediction, TargetScale,
+    FeatureSummary, Fingerprint, Fitted, Quality, Regression, RegressionError, RegressionOptions, TablePrediction,
+    TargetScale,
 };
 pub use table::Table;
-pub use write::{to_bytes, write};
+pub use write::{to_bytes, write, write_whole};

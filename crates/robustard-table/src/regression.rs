@@ -4,10 +4,13 @@
 use robustard::faer::Mat;
 use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
 use robustard::metrics::{coverage, rmse};
+use robustard::solver::{PathRecorder, Paths};
 use robustard::{
-    Diagnostics, FitError, FittedModel, Observer, PredictError, Problem, ProblemError, Settings, fit_observed,
+    Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Problem, ProblemError, Settings,
+    fit_observed,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::encode::{EncodeOptions, Encoded, Encoder};
@@ -15,7 +18,7 @@ use crate::error::TableError;
 use crate::table::Table;
 
 /// How a table is fitted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RegressionOptions {
     /// Columns.
     pub encode: EncodeOptions,
@@ -76,8 +79,8 @@ pub struct Regression {
     pub encoder: Encoder,
     /// Features.
     pub features: FeatureMap,
-    /// Whether the first column of the design is an intercept.
-    pub intercept: bool,
+    /// How it was fitted.
+    pub options: RegressionOptions,
     /// Scaling of the target.
     pub target: TargetScale,
     /// The fit, on the standardized target.
@@ -86,6 +89,34 @@ pub struct Regression {
     pub quality: Quality,
     /// The rows of the training table that were fitted.
     pub rows: Vec<usize>,
+    /// What the table was.
+    pub fingerprint: Fingerprint,
+    /// Relevances of features and rows over the iterations; groups are those of [`Regression::feature_groups`].
+    pub paths: Paths,
+}
+
+/// Tells a table from others by the numbers that went into the fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Rows fitted.
+    pub rows: usize,
+    /// Inputs, after categories and indicators became columns.
+    pub inputs: usize,
+    /// SHA-256 of inputs (column by column) and target, as little-endian doubles, in hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Fingerprint {
+    fn of(inputs: &Mat<f64>, target: &[f64]) -> Self {
+        let mut hasher = Sha256::new();
+        let columns = inputs.col_iter().map(|column| column.iter().copied().collect::<Vec<f64>>());
+        for column in columns.chain([target.to_vec()]) {
+            let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+            hasher.update(&bytes);
+        }
+        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { rows: inputs.nrows(), inputs: inputs.ncols(), sha256 }
+    }
 }
 
 /// A fit with what should be said about it.
@@ -168,16 +199,47 @@ impl Regression {
         if options.intercept {
             problem = problem.with_unshrunk(0)?;
         }
-        let model = fit_observed(&problem, &options.settings, observer)?;
-        let quality = Quality::of(&model, scale);
-        let intercept = options.intercept;
-        Ok(Fitted { regression: Self { encoder, features, intercept, target: scale, model, quality, rows }, notes })
+        let mut recorder = PathRecorder::new(problem.groups().count(), problem.row_count());
+        let mut both = |iteration: &Iteration<'_>| {
+            recorder.record(iteration);
+            observer.iteration(iteration)
+        };
+        let model = fit_observed(&problem, &options.settings, &mut both)?;
+        let regression = Self {
+            fingerprint: Fingerprint::of(&inputs, &y),
+            quality: Quality::of(&model, scale),
+            paths: select_paths(&recorder, &model, problem.groups().of_column()),
+            options: options.clone(),
+            target: scale,
+            encoder,
+            features,
+            model,
+            rows,
+        };
+        Ok(Fitted { regression, notes })
+    }
+
+    /// Whether this is the table that the regression was fitted to.
+    pub fn was_fitted_to(&self, table: &Table) -> Result<bool, RegressionError> {
+        let target = table.role(&self.encoder.target, "the target")?;
+        let weights = self.encoder.weights.as_ref().map(|name| table.role(name, "weights")).transpose()?;
+        let required: Vec<&[f64]> =
+            [Some(&target), weights.as_ref()].into_iter().flatten().map(Vec::as_slice).collect();
+        let Encoded { inputs, rows, .. } = self.encoder.encode(table, &required)?;
+        let y: Vec<f64> = rows.iter().map(|&row| target[row]).collect();
+        Ok(rows == self.rows && Fingerprint::of(&inputs, &y) == self.fingerprint)
+    }
+
+    /// The group of features that shares a precision, for each feature.
+    pub fn feature_groups(&self) -> Vec<usize> {
+        let first = usize::from(self.options.intercept);
+        self.features.groups(&self.encoder.groups()).iter().map(|group| group + first).collect()
     }
 
     /// Predicts the rows of a table that have all inputs, with intervals of the given level.
     pub fn predict(&self, table: &Table, level: f64) -> Result<TablePrediction, RegressionError> {
         let Encoded { inputs, rows, notes } = self.encoder.encode(table, &[])?;
-        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.intercept);
+        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.options.intercept);
         let prediction = self.model.predict(design.as_ref())?;
         let interval = prediction.interval(level)?;
         let TargetScale { mean, deviation } = self.target;
@@ -196,12 +258,18 @@ impl Regression {
     pub fn check(&self) -> Result<(), String> {
         self.model.check()?;
         let inputs = self.encoder.names().len();
-        let design = self.features.names(&self.encoder.names()).len() + usize::from(self.intercept);
+        let design = self.features.names(&self.encoder.names()).len() + usize::from(self.options.intercept);
         let scaling = &self.features.inputs;
         let agree = self.model.coefficients.len() == design
             && scaling.mean.len() == inputs
             && scaling.scale.len() == inputs
             && self.rows.len() == self.model.rows.target.len()
+            && self.paths.groups.iter().all(|path| path.relevance.len() == self.paths.iterations.len())
+            && self
+                .paths
+                .rows
+                .iter()
+                .all(|path| path.relevance.len() == self.paths.iterations.len() && path.index < self.rows.len())
             && self.features.is_consistent(inputs);
         if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
     }
@@ -219,7 +287,7 @@ impl Regression {
     /// The features, most relevant first, in the user's units.
     pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
         let names = self.features.names(&self.encoder.names());
-        let first = usize::from(self.intercept);
+        let first = usize::from(self.options.intercept);
         let unit = |j: usize| match &self.features.basis {
             Basis::Linear => self.target.deviation / self.features.inputs.scale[j],
             _ => self.target.deviation,
@@ -249,14 +317,35 @@ impl Regression {
         if !matches!(self.features.basis, Basis::Linear) {
             return None;
         }
-        let first = usize::from(self.intercept);
-        let own = if self.intercept { self.model.coefficients[0] } else { 0.0 };
+        let first = usize::from(self.options.intercept);
+        let own = if self.options.intercept { self.model.coefficients[0] } else { 0.0 };
         let scaling = &self.features.inputs;
         let shift: f64 = (0..scaling.mean.len())
             .map(|j| self.model.coefficients[j + first] * scaling.mean[j] / scaling.scale[j])
             .sum();
         Some(self.target.mean + self.target.deviation * (own - shift))
     }
+}
+
+/// Paths of the most relevant features, of the most suspicious rows and of evenly spaced others.
+fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &[usize]) -> Paths {
+    const MOST_FEATURES: usize = 40;
+    const SUSPICIOUS_ROWS: usize = 30;
+    const OTHER_ROWS: usize = 70;
+    let mut columns: Vec<usize> =
+        (0..group_of_column.len()).filter(|column| !model.fixed_columns.contains(column)).collect();
+    columns.sort_by(|&a, &b| model.weight_precision[a].total_cmp(&model.weight_precision[b]));
+    let mut groups: Vec<usize> = Vec::new();
+    for group in columns.iter().map(|&column| group_of_column[column]) {
+        if groups.len() < MOST_FEATURES && !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let watched: Vec<usize> = model.diagnose().ranking().into_iter().filter(|&row| recorder.is_watched(row)).collect();
+    let (suspicious, others) = watched.split_at(SUSPICIOUS_ROWS.min(watched.len()));
+    let step = others.len().div_ceil(OTHER_ROWS).max(1);
+    let rows: Vec<usize> = suspicious.iter().chain(others.iter().step_by(step)).copied().collect();
+    recorder.paths(&groups, &rows)
 }
 
 /// Missing targets or weights can only be dropped.

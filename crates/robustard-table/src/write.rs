@@ -22,7 +22,7 @@ pub fn write(table: &Table, path: &Path) -> Result<(), TableError> {
 }
 
 /// Writes under another name beside the file first, so that a reader never sees half of it.
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     let result = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));

@@ -8,11 +8,12 @@ use thiserror::Error;
 use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer};
 
 /// Which features are made of the inputs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum FeatureKind {
     /// The inputs themselves.
     Linear,
-    /// Their powers up to a degree.
+    /// Their powers up to a degree, of inputs scaled to −1…1.
     Polynomial {
         /// Highest power.
         degree: usize,
@@ -53,6 +54,20 @@ impl FromStr for FeatureKind {
     }
 }
 
+impl TryFrom<String> for FeatureKind {
+    type Error = FeatureKindError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<FeatureKind> for String {
+    fn from(kind: FeatureKind) -> Self {
+        kind.to_string()
+    }
+}
+
 impl fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -65,7 +80,7 @@ impl fmt::Display for FeatureKind {
 }
 
 /// How a map is made.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct FeatureOptions {
     /// Which features.
     pub kind: FeatureKind,
@@ -111,7 +126,10 @@ impl FeatureMap {
         let standardizer = |values: MatRef<'_, f64>| {
             if options.standardize { Standardizer::fit(values) } else { Standardizer::identity(values.ncols()) }
         };
-        let scaling = standardizer(inputs);
+        let scaling = match options.kind {
+            FeatureKind::Polynomial { .. } if options.standardize => Standardizer::of_range(inputs),
+            _ => standardizer(inputs),
+        };
         let scaled = scaling.transform(inputs)?;
         let lengthscale = options.lengthscale.unwrap_or((inputs.ncols() as f64 / 2.0).sqrt());
         let basis = match options.kind {

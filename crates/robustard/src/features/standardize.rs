@@ -31,6 +31,20 @@ impl Standardizer {
         Self { mean, scale }
     }
 
+    /// Scales the range of each column to −1…1 instead, which keeps its powers of one size.
+    pub fn of_range(inputs: MatRef<'_, f64>) -> Self {
+        let (mut mean, mut scale) = (Vec::new(), Vec::new());
+        for column in inputs.col_iter() {
+            let low = column.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            // Halves first: the sum of two finite numbers may not be finite.
+            let half = 0.5 * high - 0.5 * low;
+            mean.push(if low.is_finite() { 0.5 * low + 0.5 * high } else { 0.0 });
+            scale.push(if half > 0.0 && half.is_finite() { half } else { 1.0 });
+        }
+        Self { mean, scale }
+    }
+
     /// Leaves everything as it is.
     pub fn identity(columns: usize) -> Self {
         Self { mean: vec![0.0; columns], scale: vec![1.0; columns] }
@@ -61,6 +75,10 @@ mod tests {
             let variance = z.col(j).iter().map(|v| v * v).sum::<f64>() / 50.0;
             assert!(mean.abs() < 1e-12, "column {j}: {mean}");
             assert!((variance - if j == 3 { 0.0 } else { 1.0 }).abs() < 1e-12, "column {j}: {variance}");
+        }
+        let z = Standardizer::of_range(x.as_ref()).transform(x.as_ref()).unwrap();
+        for (i, j, place) in [(0, 0, -1.0), (49, 0, 1.0), (0, 1, -1.0), (49, 1, 1.0), (0, 3, 0.0)] {
+            assert!((z[(i, j)] - place).abs() < 1e-12, "{i} {j}: {}", z[(i, j)]);
         }
     }
 }

@@ -251,7 +251,7 @@ impl<'a> Fit<'a> {
                 status = Status::NumericalTrouble;
                 break;
             };
-            let Active { state, columns, objective, .. } = &self.active;
+            let Active { state, columns, groups, objective, .. } = &self.active;
             let record = IterationRecord {
                 iteration,
                 objective: *objective,
@@ -264,7 +264,7 @@ impl<'a> Fit<'a> {
             };
             self.trace.push(record);
             let interventions = &self.interventions;
-            if observer.iteration(&Iteration { record: &record, state, columns, interventions }).is_break() {
+            if observer.iteration(&Iteration { record: &record, state, columns, groups, interventions }).is_break() {
                 status = Status::Interrupted;
                 break;
             }

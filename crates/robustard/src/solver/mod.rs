@@ -11,6 +11,7 @@ pub mod inner_lasso;
 mod irls_l1;
 mod irls_l2;
 mod mackay;
+mod paths;
 mod prune;
 mod safeguard;
 mod settings;
@@ -18,6 +19,7 @@ mod stopping;
 mod trace;
 
 pub use driver::{FitError, fit, fit_observed};
+pub use paths::{Path, PathRecorder, Paths};
 pub use safeguard::Interventions;
 pub use settings::{Acceleration, CheckedSettings, Preset, Settings, SettingsError, SolverKind, Units};
 pub use stopping::Status;

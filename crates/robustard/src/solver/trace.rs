@@ -33,10 +33,12 @@ pub struct IterationRecord {
 pub struct Iteration<'a> {
     /// The record that goes into the history.
     pub record: &'a IterationRecord,
-    /// The new state; γ is that of the columns still in the work.
+    /// The new state; γ is that of the groups still in the work.
     pub state: &'a State,
-    /// The columns still in the work, in the order of the state's γ's groups.
+    /// The columns still in the work.
     pub columns: &'a [usize],
+    /// The group of columns that each γ of the state belongs to.
+    pub groups: &'a [usize],
     /// Interventions so far.
     pub interventions: &'a Interventions,
 }

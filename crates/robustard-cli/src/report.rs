@@ -1,0 +1,113 @@
+//! `robustard report`, and the page and figures that other commands write too.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use robustard_report::{Report, counted};
+use robustard_table::{Regression, Table, load_model, read, write_whole};
+
+use crate::args::TableArguments;
+use crate::{Ending, Outcome, refuse_to_overwrite, say};
+
+/// Options of `report`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  robustard report houses.model houses.csv -o houses.html
+  robustard report houses.model houses.csv -o houses.html --figures figures")]
+pub struct ReportCommand {
+    /// A model file, written by `robustard fit -o`
+    model: PathBuf,
+    /// The table that the model was fitted to
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    /// Where to write the page; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    output: PathBuf,
+    /// Write the charts as SVG files into this folder
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+    /// Say nothing but errors
+    #[arg(long)]
+    quiet: bool,
+    /// Overwrite existing files
+    #[arg(long)]
+    force: bool,
+}
+
+impl ReportCommand {
+    /// Reads the model and its table and writes the page.
+    pub fn run(&self) -> Outcome<Ending> {
+        refuse_to_overwrite(&self.output, self.force)?;
+        let regression = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options())?;
+        check_table(&regression, &table)?;
+        let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref(), force: self.force };
+        for written in pages.write(&regression, &table, &source_name(&self.table))? {
+            if !self.quiet {
+                say(&format!("wrote {written}"));
+            }
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// What a table is called on the page.
+pub fn source_name(path: &Path) -> String {
+    match path.file_name() {
+        Some(name) if path != Path::new("-") => name.to_string_lossy().into_owned(),
+        _ => "standard input".to_owned(),
+    }
+}
+
+/// A diagnosis makes sense for the training table only.
+pub fn check_table(regression: &Regression, table: &Table) -> Outcome<()> {
+    if regression.was_fitted_to(table)? {
+        return Ok(());
+    }
+    Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
+}
+
+/// Where the report goes.
+pub struct Pages<'a> {
+    /// The page.
+    pub page: Option<&'a Path>,
+    /// A folder for the charts.
+    pub figures: Option<&'a Path>,
+    /// Whether existing files may be overwritten.
+    pub force: bool,
+}
+
+impl Pages<'_> {
+    /// Writes what is asked for; the result says what was written.
+    pub fn write(&self, regression: &Regression, table: &Table, source: &str) -> Outcome<Vec<String>> {
+        if self.page.is_none() && self.figures.is_none() {
+            return Ok(Vec::new());
+        }
+        let report = Report::new(regression, table, source)?;
+        let mut written = Vec::new();
+        if let Some(folder) = self.figures {
+            let figures = report.figures();
+            std::fs::create_dir_all(folder)
+                .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+            let files: Vec<_> =
+                figures.iter().map(|figure| (folder.join(format!("{}.svg", figure.name)), &figure.svg)).collect();
+            files.iter().try_for_each(|(path, _)| refuse_to_overwrite(path, self.force))?;
+            files.iter().try_for_each(|(path, svg)| write_text(path, svg))?;
+            written.push(format!("{} to {}", counted(files.len(), "figure"), folder.display()));
+        }
+        if let Some(path) = self.page {
+            write_text(path, &report.html())?;
+            written.push(format!("report to {}", path.display()));
+        }
+        Ok(written)
+    }
+}
+
+fn write_text(path: &Path, text: &str) -> Outcome<()> {
+    if path == Path::new("-") {
+        return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
+    }
+    write_whole(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+}

@@ -1,0 +1,176 @@
+//! The rows that the page shows: every flagged one, and of the others the next most suspicious and an even sample.
+
+use robustard::Diagnostics;
+use robustard_table::{Regression, Table, TableError};
+use serde::Serialize;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::chart::{Numbers, RowField};
+
+/// Rows that are not flagged but come next.
+const NEXT_ROWS: usize = 200;
+/// Further rows.
+const SAMPLED_ROWS: usize = 2_500;
+/// More flagged rows than this would make the page slow; the most suspicious ones are drawn, all are listed.
+const MOST_DRAWN: usize = 10_000;
+/// The original values of so many bytes are kept, most suspicious rows first.
+const ORIGINAL_BYTES: usize = 1_000_000;
+/// Longer cells are cut.
+const LONGEST_CELL: usize = 200;
+
+/// The rows, most suspicious first, in columns of one length.
+#[derive(Debug, Clone, Serialize)]
+pub struct RowList {
+    /// Number of rows fitted.
+    pub total: usize,
+    /// How many of the first rows are flagged: all that are.
+    pub flagged: usize,
+    /// How many of those the charts draw.
+    pub flagged_drawn: usize,
+    /// |z| from which rows are flagged.
+    pub threshold: f64,
+    /// What the labels are.
+    pub label_name: String,
+    /// Row numbers as the user counts them, or their ids.
+    pub label: Vec<String>,
+    /// Row numbers as the user counts them.
+    pub row: Vec<usize>,
+    /// Target.
+    pub actual: Numbers,
+    /// Leave-one-out prediction.
+    pub predicted: Numbers,
+    /// Standard deviations off.
+    pub z: Numbers,
+    /// Leverage.
+    pub leverage: Numbers,
+    /// λ in squared target units.
+    pub noise_variance: Numbers,
+    /// Place in the order of λ of all rows, from 1.
+    pub noise_rank: Numbers,
+    /// Normal quantile of z's place among all rows.
+    pub quantile: Numbers,
+    /// The input of a regression on one input.
+    pub input: Numbers,
+    /// Names of the other columns.
+    pub original_names: Vec<String>,
+    /// Their values in the first rows, row by row.
+    pub original: Vec<Vec<String>>,
+}
+
+impl RowList {
+    /// Chooses the rows and gathers what is known of them.
+    pub fn new(regression: &Regression, table: &Table, diagnostics: &Diagnostics) -> Result<Self, TableError> {
+        let ranking = diagnostics.ranking();
+        let n = ranking.len();
+        let (flagged, others): (Vec<usize>, Vec<usize>) =
+            ranking.into_iter().partition(|&row| diagnostics.flagged[row]);
+        let (next, rest) = others.split_at(NEXT_ROWS.min(others.len()));
+        let step = rest.len().div_ceil(SAMPLED_ROWS).max(1);
+        let shown: Vec<usize> = flagged.iter().chain(next).chain(rest.iter().step_by(step)).copied().collect();
+
+        let deviation = regression.target.deviation;
+        let noise = &regression.model.rows.noise_variance;
+        let of = |value: &dyn Fn(usize) -> f64| -> Numbers { shown.iter().map(|&row| value(row)).collect() };
+        let noise_place = places(noise);
+        let z_place = places(&diagnostics.z);
+        let normal = Normal::standard();
+        let places_in_table: Vec<usize> = shown.iter().map(|&row| regression.rows[row]).collect();
+        let part = table.take(&places_in_table);
+        let row: Vec<usize> = places_in_table.iter().map(|place| place + 1).collect();
+        let label = match &regression.encoder.id {
+            Some(id) => part.texts(id)?.into_iter().map(|id| cut(id.unwrap_or_default())).collect(),
+            None => row.iter().map(usize::to_string).collect(),
+        };
+        let input = match single_input(regression) {
+            Some(name) => Numbers(part.numbers(name)?.unwrap_or_default()),
+            None => Numbers::default(),
+        };
+        let (original_names, original) = original_values(regression, &part)?;
+        Ok(Self {
+            total: n,
+            flagged: flagged.len(),
+            flagged_drawn: flagged.len().min(MOST_DRAWN),
+            threshold: diagnostics.threshold,
+            label_name: regression.encoder.id.clone().unwrap_or("row".to_owned()),
+            label,
+            row,
+            actual: of(&|row| regression.actual(row)),
+            predicted: of(&|row| regression.actual(row) - deviation * diagnostics.loo_residual[row]),
+            z: of(&|row| diagnostics.z[row]),
+            leverage: of(&|row| diagnostics.leverage[row]),
+            noise_variance: of(&|row| deviation * deviation * noise[row]),
+            noise_rank: of(&|row| noise_place[row] as f64 + 1.0),
+            quantile: of(&|row| normal.inverse_cdf((z_place[row] as f64 + 0.5) / n as f64)),
+            input,
+            original_names,
+            original,
+        })
+    }
+
+    /// A field of all rows shown.
+    pub fn field(&self, field: RowField) -> &[f64] {
+        let numbers = match field {
+            RowField::Actual => &self.actual,
+            RowField::Predicted => &self.predicted,
+            RowField::Z => &self.z,
+            RowField::Leverage => &self.leverage,
+            RowField::NoiseVariance => &self.noise_variance,
+            RowField::NoiseRank => &self.noise_rank,
+            RowField::Quantile => &self.quantile,
+            RowField::Input => &self.input,
+        };
+        &numbers.0
+    }
+
+    /// Whether some rows are left out.
+    pub fn is_sample(&self) -> bool {
+        self.row.len() < self.total
+    }
+}
+
+/// The input of a regression that has only one, a number.
+pub fn single_input(regression: &Regression) -> Option<&str> {
+    match (regression.encoder.columns.as_slice(), regression.encoder.names().len()) {
+        ([column], 1) => Some(&column.name),
+        _ => None,
+    }
+}
+
+/// The place of each value in ascending order.
+fn places(values: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
+    let mut places = vec![0; values.len()];
+    order.iter().enumerate().for_each(|(place, &row)| places[row] = place);
+    places
+}
+
+/// Every column but target and id, as text, for as many rows as there is room.
+fn original_values(regression: &Regression, part: &Table) -> Result<(Vec<String>, Vec<Vec<String>>), TableError> {
+    let encoder = &regression.encoder;
+    let names: Vec<String> =
+        part.names().into_iter().filter(|name| *name != encoder.target && Some(name) != encoder.id.as_ref()).collect();
+    let mut columns = Vec::with_capacity(names.len());
+    for name in &names {
+        // Columns of a type that has no text form, such as lists, are shown as empty.
+        columns.push(part.texts(name).unwrap_or_else(|_| vec![None; part.row_count()]));
+    }
+    let mut room = ORIGINAL_BYTES;
+    let mut rows = Vec::new();
+    for row in 0..part.row_count() {
+        let values: Vec<String> = columns.iter().map(|column| cut(column[row].clone().unwrap_or_default())).collect();
+        let size: usize = values.iter().map(|value| value.len() + 3).sum();
+        let Some(left) = room.checked_sub(size) else { break };
+        room = left;
+        rows.push(values);
+    }
+    Ok((names, rows))
+}
+
+/// At most [`LONGEST_CELL`] characters.
+fn cut(text: String) -> String {
+    match text.char_indices().nth(LONGEST_CELL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,107 @@
+//! What matters?
+
+use robustard::features::Basis;
+use robustard_table::FeatureSummary;
+
+use super::{Detail, Section};
+use crate::View;
+use crate::chart::{Axis, Chart, Layer, Mark, Tone};
+use crate::words::{counted, short};
+
+/// Features drawn.
+const MOST_DRAWN: usize = 30;
+/// Features listed.
+const MOST_LISTED: usize = 200;
+/// A normal variable is within so many standard deviations 95 times of 100.
+const NORMAL_95: f64 = 1.959_963_984_540_054;
+
+pub fn section(view: &View<'_>) -> Section {
+    let (mut kept, left_out): (Vec<FeatureSummary>, Vec<FeatureSummary>) =
+        view.regression.feature_summaries().into_iter().partition(|feature| feature.kept);
+    let all = kept.len() + left_out.len();
+    let unit = match &view.regression.features.basis {
+        Basis::Linear => "The table has the coefficients in the units of the data.",
+        _ => "Coefficients are per feature, not per column: predictions say more than they do.",
+    };
+    let is_clear = |feature: &&FeatureSummary| feature.coefficient.abs() > NORMAL_95 * feature.standard_error;
+    let clear = kept.iter().filter(is_clear).count();
+    let first: Vec<&str> = kept.iter().filter(is_clear).take(3).map(|feature| feature.name.as_str()).collect();
+    let answer = if kept.is_empty() {
+        "None of the features: the best prediction is one number for all rows.".to_owned()
+    } else {
+        let rest = match left_out.len() {
+            0 => String::new(),
+            1 => " One does not matter and is left out.".to_owned(),
+            count => format!(" {count} do not matter and are left out."),
+        };
+        let clear = match clear {
+            0 => "none has an effect that is clearly not zero".to_owned(),
+            1 => format!("one has an effect that is clearly not zero: {}", first.join(", ")),
+            count if count <= first.len() => {
+                format!("{count} have an effect that is clearly not zero: {}", first.join(", "))
+            }
+            count => format!("{count} have an effect that is clearly not zero, first of all {}", first.join(", ")),
+        };
+        format!("{} of {} are kept; {clear}.{rest} {unit}", kept.len(), counted(all, "feature"))
+    };
+    let count = kept.len();
+    let charts = if count == 0 { Vec::new() } else { vec![effects(view, count)] };
+    let more = count.saturating_sub(MOST_LISTED);
+    kept.truncate(MOST_LISTED);
+    let left_out = left_out.into_iter().map(|feature| feature.name).collect();
+    Section {
+        id: "features",
+        question: "What matters?",
+        answer,
+        tiles: Vec::new(),
+        charts,
+        detail: Detail::Features { kept, more, left_out },
+    }
+}
+
+/// Effects of one standard deviation of each feature, so that features of different units can be compared.
+fn effects(view: &View<'_>, kept: usize) -> Chart {
+    let regression = view.regression;
+    let target = &regression.encoder.target;
+    let names = regression.features.names(&regression.encoder.names());
+    let first = usize::from(regression.options.intercept);
+    let model = &regression.model;
+    let mut columns: Vec<usize> = (0..names.len()).filter(|j| model.active_columns.contains(&(j + first))).collect();
+    columns.sort_by(|&a, &b| model.weight_precision[a + first].total_cmp(&model.weight_precision[b + first]));
+    columns.truncate(MOST_DRAWN);
+    // The first is drawn at the top.
+    columns.reverse();
+    let deviation = regression.target.deviation;
+    let effect = |j: usize| deviation * model.coefficients[j + first];
+    let error = |j: usize| NORMAL_95 * deviation * model.standard_errors[j + first];
+    let text = columns.iter().map(|&j| format!("{}: {} ± {}", names[j], short(effect(j)), short(error(j)))).collect();
+    let categories: Vec<String> = columns.iter().map(|&j| names[j].clone()).collect();
+    let per = if regression.options.features.standardize { "per standard deviation" } else { "per unit" };
+    let cut =
+        if kept > MOST_DRAWN { format!(" The {MOST_DRAWN} most relevant of {kept} are drawn.") } else { String::new() };
+    let places = || (0..columns.len()).map(|place| place as f64);
+    let [bottom, top] = [-0.5, columns.len() as f64 - 0.5];
+    Chart {
+        id: "features",
+        title: "Effect of each feature".to_owned(),
+        explanation: format!(
+            "Change of {target} {per} of the feature, others held fixed, with 95% intervals; most relevant at the top. \
+             An interval that holds 0 means the sign is not certain.{cut}"
+        ),
+        x: Axis::new(format!("effect on {target}")),
+        y: Axis::categories("", categories),
+        layers: vec![
+            Layer::guide(None, [0.0, 0.0], [bottom, top]),
+            Layer {
+                name: None,
+                tone: Tone::Model,
+                mark: Mark::Intervals {
+                    x: columns.iter().map(|&j| effect(j)).collect(),
+                    error: columns.iter().map(|&j| error(j)).collect(),
+                    y: places().collect(),
+                    text,
+                },
+            },
+        ],
+    }
+}

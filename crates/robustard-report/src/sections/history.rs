@@ -1,0 +1,168 @@
+//! What happened during the fit?
+
+use robustard::Status;
+use robustard::solver::Path;
+
+use super::{Detail, Section};
+use crate::View;
+use crate::chart::{Axis, Chart, Layer, Mark, Numbers, Tone};
+use crate::words::{counted, noise_words, short, status_words};
+
+pub fn section(view: &View<'_>) -> Section {
+    let regression = view.regression;
+    let model = &regression.model;
+    let outcome = &model.outcome;
+    let ending = match model.status() {
+        Status::Converged => "The relevances no longer move: the fit converged".to_owned(),
+        status => format!("The fit was {}; it ended", status_words(status)),
+    };
+    let seconds = outcome.elapsed.as_secs_f64();
+    let time = if seconds < 1.0 { format!("{:.0} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") };
+    let answer = format!(
+        "{ending} after {} and {}, with {}.",
+        counted(model.iterations(), "iteration"),
+        time,
+        noise_words(&regression.options.settings),
+    );
+    let mut charts = Vec::new();
+    if model.iterations() > 0 {
+        charts.push(objective(view));
+    }
+    if !regression.paths.iterations.is_empty() {
+        charts.extend([feature_paths(view), row_paths(view)]);
+    }
+    let mut facts: Vec<(String, String)> = Vec::new();
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+    fact("log evidence", short(-model.neg_log_evidence));
+    fact("posteriors computed", outcome.evaluations.to_string());
+    fact("features in use (entropy of 1/γ)", format!("{:.1}%", 100.0 * model.effective_weights()));
+    fact("rows in use (entropy of 1/λ)", format!("{:.1}%", 100.0 * model.effective_rows()));
+    fact(
+        "columns used",
+        regression.encoder.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+    );
+    for left_out in &regression.encoder.left_out {
+        fact("column left out", format!("{} ({})", left_out.name, left_out.reason));
+    }
+    let dropped = view.table.row_count() - regression.rows.len();
+    if dropped > 0 {
+        fact("rows left out for missing values", dropped.to_string());
+    }
+    fact("features", regression.options.features.kind.to_string());
+    if let Ok(serde_json::Value::Object(counts)) = serde_json::to_value(outcome.interventions) {
+        counts
+            .iter()
+            .for_each(|(name, count)| fact(&format!("interventions: {}", name.replace('_', " ")), count.to_string()));
+    }
+    if let Ok(serde_json::Value::Object(settings)) = serde_json::to_value(&regression.options.settings) {
+        for (name, value) in settings {
+            let text = match value {
+                serde_json::Value::String(text) => text,
+                other => other.to_string(),
+            };
+            fact(&format!("setting {name}"), text);
+        }
+    }
+    fact("data fingerprint (SHA-256)", regression.fingerprint.sha256.clone());
+    Section {
+        id: "history",
+        question: "What happened during the fit?",
+        answer,
+        tiles: Vec::new(),
+        charts,
+        detail: Detail::Facts(facts),
+    }
+}
+
+fn objective(view: &View<'_>) -> Chart {
+    let trace = &view.regression.model.outcome.trace;
+    let least = trace.iter().map(|record| record.objective).fold(f64::INFINITY, f64::min);
+    // Above its minimum, on a log scale, the last steps can be seen as well as the first.
+    let above: Vec<f64> = trace.iter().map(|record| record.objective - least).collect();
+    let iterations = || trace.iter().map(|record| record.iteration as f64);
+    Chart {
+        id: "objective",
+        title: "Objective".to_owned(),
+        explanation:
+            "How far the objective (negative log evidence plus prior) was above its least value. The last point, at \
+                      0, cannot be drawn on this scale."
+                .to_owned(),
+        x: Axis::new("iteration"),
+        y: Axis::log("objective above its minimum"),
+        layers: vec![Layer::line(None, Tone::Model, iterations(), above)],
+    }
+}
+
+/// The paper's Figure 2, features.
+fn feature_paths(view: &View<'_>) -> Chart {
+    let regression = view.regression;
+    let names = regression.features.names(&regression.encoder.names());
+    let groups = regression.feature_groups();
+    let kept: Vec<usize> = (0..names.len())
+        .filter(|&j| regression.model.active_columns.contains(&(j + usize::from(regression.options.intercept))))
+        .map(|j| groups[j])
+        .collect();
+    let name = |group: usize| {
+        let members: Vec<&str> =
+            names.iter().zip(&groups).filter(|(_, g)| **g == group).map(|(name, _)| name.as_str()).collect();
+        members.first().map_or(String::new(), |first| match members.len() {
+            1 => (*first).to_owned(),
+            count => format!("{first} and {} more of its group", count - 1),
+        })
+    };
+    let iterations = &regression.paths.iterations;
+    let (in_use, left_out): (Vec<&Path>, Vec<&Path>) =
+        regression.paths.groups.iter().partition(|path| kept.contains(&path.index));
+    Chart {
+        id: "feature-paths",
+        title: "Relevance of the features over the iterations".to_owned(),
+        explanation:
+            "1/γ of each feature (the 40 most relevant at the end). Features that do not matter fall away; a line that \
+                      stops is a feature that was left out."
+                .to_owned(),
+        x: Axis::new("iteration"),
+        y: Axis::log("relevance 1/γ"),
+        layers: vec![
+            paths("left out", Tone::Muted, iterations, &left_out, &name),
+            paths("kept", Tone::Model, iterations, &in_use, &name),
+        ],
+    }
+}
+
+/// The paper's Figure 2, rows.
+fn row_paths(view: &View<'_>) -> Chart {
+    let regression = view.regression;
+    let label = |row: usize| format!("row {}", regression.rows[row] + 1);
+    let (flagged, others): (Vec<&Path>, Vec<&Path>) =
+        regression.paths.rows.iter().partition(|path| view.diagnostics.flagged[path.index]);
+    let iterations = &regression.paths.iterations;
+    Chart {
+        id: "row-paths",
+        title: "Relevance of the rows over the iterations".to_owned(),
+        explanation:
+            "1/λ of the 30 most suspicious rows and of 70 others. Rows that the others contradict lose their say."
+                .to_owned(),
+        x: Axis::new("iteration"),
+        y: Axis::log("relevance 1/λ"),
+        layers: vec![
+            paths("not flagged", Tone::Muted, iterations, &others, &label),
+            paths("flagged", Tone::Flagged, iterations, &flagged, &label),
+        ],
+    }
+}
+
+fn paths(name: &str, tone: Tone, iterations: &[usize], paths: &[&Path], label: &dyn Fn(usize) -> String) -> Layer {
+    let (mut x, mut y, mut text) = (Numbers::default(), Numbers::default(), Vec::new());
+    for path in paths {
+        for (&iteration, &relevance) in iterations.iter().zip(&path.relevance) {
+            x.0.push(iteration as f64);
+            y.0.push(if relevance > 0.0 { relevance } else { f64::NAN });
+            text.push(label(path.index));
+        }
+        // A gap ends the line.
+        x.0.push(f64::NAN);
+        y.0.push(f64::NAN);
+        text.push(String::new());
+    }
+    Layer { name: Some(name.to_owned()), tone, mark: Mark::Line { x, y, dashed: false, text } }
+}

@@ -1,0 +1,81 @@
+//! The five questions of the report, one file each.
+
+mod features;
+mod history;
+mod intervals;
+mod quality;
+mod suspicious;
+
+use robustard_table::{FeatureSummary, RegressionError};
+
+use crate::View;
+use crate::chart::Chart;
+
+/// A question and its answer.
+#[derive(Debug)]
+pub struct Section {
+    /// Its name in the page.
+    pub id: &'static str,
+    /// The question.
+    pub question: &'static str,
+    /// The answer in a few sentences.
+    pub answer: String,
+    /// Numbers to see at a glance.
+    pub tiles: Vec<Tile>,
+    /// Charts.
+    pub charts: Vec<Chart>,
+    /// What comes below them.
+    pub detail: Detail,
+}
+
+/// A number to see at a glance.
+#[derive(Debug)]
+pub struct Tile {
+    /// The number.
+    pub value: String,
+    /// What it is.
+    pub label: String,
+}
+
+/// What a section shows beside charts.
+#[derive(Debug)]
+pub enum Detail {
+    /// Nothing.
+    None,
+    /// The features.
+    Features {
+        /// Those kept, as a table.
+        kept: Vec<FeatureSummary>,
+        /// How many more are kept.
+        more: usize,
+        /// The names of the others.
+        left_out: Vec<String>,
+    },
+    /// The suspicious rows as a table.
+    Rows,
+    /// Names and values.
+    Facts(Vec<(String, String)>),
+}
+
+/// All sections in order.
+pub fn all(view: &View<'_>) -> Result<Vec<Section>, RegressionError> {
+    Ok(vec![
+        quality::section(view)?,
+        features::section(view),
+        suspicious::section(view),
+        intervals::section(view),
+        history::section(view),
+    ])
+}
+
+fn tile(value: impl Into<String>, label: impl Into<String>) -> Tile {
+    Tile { value: value.into(), label: label.into() }
+}
+
+/// Smallest and largest finite value; [0, 1] of nothing.
+fn range(values: impl Iterator<Item = f64> + Clone) -> [f64; 2] {
+    let finite = values.filter(|value| value.is_finite());
+    let low = finite.clone().fold(f64::INFINITY, f64::min);
+    let high = finite.fold(f64::NEG_INFINITY, f64::max);
+    if low <= high { [low, high] } else { [0.0, 1.0] }
+}

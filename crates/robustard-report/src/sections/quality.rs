@@ -1,0 +1,137 @@
+//! How good is it?
+
+use std::ops::ControlFlow;
+
+use robustard::{Iteration, NoiseKind, Settings};
+use robustard_table::{Regression, RegressionError, RegressionOptions, Table};
+
+use super::{Detail, Section, range, tile};
+use crate::View;
+use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
+use crate::rows::single_input;
+use crate::words::short;
+
+/// Points of a curve.
+const CURVE_POINTS: usize = 241;
+const LEVEL: f64 = 0.95;
+
+pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
+    let quality = &view.regression.quality;
+    let target = &view.regression.encoder.target;
+    let explained = if quality.loo_r2 > 0.0 {
+        format!("Together the predictions explain {:.1}% of the variance of {target}.", 100.0 * quality.loo_r2)
+    } else {
+        format!("The mean of {target} would predict as well: the columns say nothing about it that lasts.")
+    };
+    let answer = format!(
+        "Each row is predicted from all the others. Half of these predictions are within {} of the actual {target}; \
+         the root mean square error, which wrong rows dominate, is {}. {explained}",
+        short(quality.loo_median_error),
+        short(quality.loo_rmse),
+    );
+    let mut charts = Vec::new();
+    if let Some(input) = single_input(view.regression) {
+        charts.push(curve(view, input)?);
+    }
+    charts.push(predicted_against_actual(view));
+    Ok(Section {
+        id: "quality",
+        question: "How good is it?",
+        answer,
+        tiles: vec![
+            tile(format!("{:.3}", quality.loo_r2), "R², each row left out"),
+            tile(short(quality.loo_median_error), "median error"),
+            tile(short(quality.loo_rmse), "root mean square error"),
+            tile(format!("{:.1}%", 100.0 * quality.coverage_95), "of rows in their 95% interval"),
+            tile(view.rows.flagged.to_string(), "rows to look at"),
+        ],
+        charts,
+        detail: Detail::None,
+    })
+}
+
+fn predicted_against_actual(view: &View<'_>) -> Chart {
+    let target = &view.regression.encoder.target;
+    let rows = &view.rows;
+    let ends = range(rows.actual.0.iter().chain(&rows.predicted.0).copied());
+    Chart {
+        id: "predicted-actual",
+        title: "Predicted against actual".to_owned(),
+        explanation: format!(
+            "Every point is a row, predicted without itself; on the dashed line the prediction is right.{}",
+            sample_words(view)
+        ),
+        x: Axis::new(format!("actual {target}")),
+        y: Axis::new(format!("predicted {target}")),
+        layers: vec![Layer::guide(None, ends, ends), Layer::rows(RowField::Actual, RowField::Predicted)],
+    }
+}
+
+/// What is not drawn.
+pub fn sample_words(view: &View<'_>) -> String {
+    let rows = &view.rows;
+    if !rows.is_sample() {
+        return String::new();
+    }
+    let drawn = rows.row.len() - rows.flagged + rows.flagged_drawn;
+    let which = if rows.flagged_drawn < rows.flagged {
+        format!("the {} most suspicious ones", rows.flagged_drawn)
+    } else {
+        "every flagged one".to_owned()
+    };
+    format!(" {drawn} of {} rows are drawn, among them {which}.", rows.total)
+}
+
+/// The paper's Figure 1: the curve and its band, with and without noise of its own for every row.
+fn curve(view: &View<'_>, input: &str) -> Result<Chart, RegressionError> {
+    let regression = view.regression;
+    let target = &regression.encoder.target;
+    let values = view.table.numbers(input)?.unwrap_or_default();
+    let [low, high] = range(regression.rows.iter().map(|&row| values[row]));
+    let grid: Vec<f64> = (0..CURVE_POINTS)
+        .map(|k| {
+            let share = k as f64 / (CURVE_POINTS - 1) as f64;
+            low * (1.0 - share) + high * share
+        })
+        .collect();
+    let points = Table::from_columns(vec![(input.to_owned(), Table::number_column(grid.iter().copied()))]);
+
+    let given = &regression.options.settings;
+    let (own, other_settings, other) = match given.noise {
+        NoiseKind::PerRow => ("noise per row", given.clone().with_shared_noise(), "one noise for all rows"),
+        NoiseKind::Shared => ("one noise for all rows", Settings::default(), "noise per row"),
+    };
+    let options = RegressionOptions { settings: other_settings, ..regression.options.clone() };
+    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+    // The comparison is worth having, but not worth failing for.
+    let companion = Regression::fit(view.table, &options, &mut silent).ok().map(|fitted| fitted.regression);
+
+    let mut layers = Vec::new();
+    let models = companion.iter().map(|model| (model, other, Tone::Other)).chain([(regression, own, Tone::Model)]);
+    for (model, name, tone) in models {
+        let prediction = model.predict(&points, LEVEL)?;
+        layers.push(Layer {
+            name: None,
+            tone,
+            mark: Mark::Band {
+                x: grid.iter().copied().collect(),
+                lower: prediction.lower.into_iter().collect(),
+                upper: prediction.upper.into_iter().collect(),
+            },
+        });
+        layers.push(Layer::line(Some(name), tone, grid.iter().copied(), prediction.mean));
+    }
+    layers.push(Layer::rows(RowField::Input, RowField::Actual));
+    Ok(Chart {
+        id: "curve",
+        title: format!("{target} by {input}"),
+        explanation: format!(
+            "The fitted curve with the band that should hold 95% of new observations, and the same with the other noise \
+             model. Where they part, wrong rows pull.{}",
+            sample_words(view)
+        ),
+        x: Axis::new(input),
+        y: Axis::new(target.clone()),
+        layers,
+    })
+}
