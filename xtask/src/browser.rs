@@ -1,8 +1,10 @@
 //! The browser check: installs what it needs (headless Chromium by the system's package manager, playwright into a Python
 //! environment in the user's cache folder) and runs `xtask/browser/check.py`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
+
+use crate::python::{environment, succeed};
 
 /// What drives the browser; a system's Chromium of any recent version will do.
 const PLAYWRIGHT: &str = "playwright==1.65.0";
@@ -35,12 +37,14 @@ enum Trouble {
 
 fn run() -> Result<(), Trouble> {
     let chromium = chromium().ok_or(Trouble::NoBrowser)?;
-    let python = python_with_playwright()?;
+    let python = environment("browser", &[PLAYWRIGHT]).map_err(Trouble::Failed)?;
     // xtask and the command are built into the same folder.
     let built = std::env::current_exe().map_err(|error| Trouble::Failed(error.to_string()))?;
     let robustard = built.with_file_name(format!("robustard{}", std::env::consts::EXE_SUFFIX));
     let folder = built.with_file_name("browser-check");
-    succeed(Command::new(python).arg("xtask/browser/check.py").arg(chromium).arg(robustard).arg(folder))
+    let mut check = Command::new(python);
+    check.arg("xtask/browser/check.py").arg(chromium).arg(robustard).arg(folder);
+    succeed(&mut check).map_err(Trouble::Failed)
 }
 
 fn chromium() -> Option<PathBuf> {
@@ -73,33 +77,4 @@ fn install_chromium() {
     };
     apt(&["update", "--quiet"]);
     apt(&["install", "--yes", "--quiet", "--no-install-recommends", "chromium", "fonts-dejavu-core"]);
-}
-
-/// The interpreter of an environment that has playwright.
-fn python_with_playwright() -> Result<PathBuf, Trouble> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
-    let cache = cache.or_else(home).ok_or_else(|| Trouble::Failed("HOME is not set".to_owned()))?;
-    let environment = cache.join("robustard").join("browser-python");
-    let python = environment.join("bin").join("python");
-    if !python.exists() {
-        succeed(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
-    }
-    succeed(Command::new(&python).args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        PLAYWRIGHT,
-    ]))?;
-    Ok(python)
-}
-
-fn succeed(command: &mut Command) -> Result<(), Trouble> {
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Trouble::Failed(format!("{command:?}: {status}"))),
-        Err(error) => Err(Trouble::Failed(format!("{command:?}: {error}"))),
-    }
 }

@@ -1,11 +1,13 @@
 //! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
 
 mod browser;
+mod python;
 
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
        cargo xtask browser               the reports in headless Chromium, with screenshots
+       cargo xtask bench read            reading a large table, beside polars
        cargo xtask bench engine          speed of an iteration against the machine's limit
        cargo xtask bench acceleration [SOLVER] [NOISE] [seed=N]
                                          evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
@@ -45,6 +47,17 @@ fn main() -> ExitCode {
             cargo.extend(rest);
             run(name, &cargo, &[])
         }
+        ["bench", "read"] => match python::environment("polars", &["polars"]) {
+            Ok(python) => {
+                let python = python.display().to_string();
+                let cargo = ["bench", "--package", "robustard-table", "--bench", "read"];
+                run("read", &cargo, &[("ROBUSTARD_POLARS_PYTHON", &python)])
+            }
+            Err(error) => {
+                eprintln!("── polars could not be installed: {error}");
+                false
+            }
+        },
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -18,7 +18,8 @@ const SAMPLE_ROWS: usize = 1000;
 const SAMPLE_LINES: usize = 50;
 /// Text above this size is parsed in parallel.
 const PARALLEL_BYTES: usize = 1 << 20;
-const BATCH_ROWS: usize = 1 << 16;
+/// Room is made for a whole batch, so one of many columns must have fewer rows.
+const BATCH_VALUES: usize = 1 << 20;
 const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
 
 /// The delimiter that cuts most of the first lines into the same number of fields, at least two; a comma if none does.
@@ -98,9 +99,11 @@ fn parse_as(
     delimiter: u8,
     header: bool,
 ) -> Result<Vec<RecordBatch>, ArrowError> {
+    let batch_rows = (BATCH_VALUES / schema.fields().len().max(1)).max(1);
     let parse = |part: &[u8], header: bool| -> Result<Vec<RecordBatch>, ArrowError> {
         let format = format.clone().with_header(header);
-        ReaderBuilder::new(schema.clone()).with_format(format).with_batch_size(BATCH_ROWS).build(part)?.collect()
+        let rows = batch_rows.min(1 + part.iter().filter(|&&byte| byte == b'\n').count());
+        ReaderBuilder::new(schema.clone()).with_format(format).with_batch_size(rows).build(part)?.collect()
     };
     // A quoted field may hold a line break; without quotes every line break ends a row.
     let threads = rayon::current_num_threads();

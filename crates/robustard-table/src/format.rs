@@ -87,6 +87,9 @@ impl Format {
     }
 }
 
+/// The first bytes of a Parquet file.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+
 /// The compression that the first bytes show.
 pub(crate) fn compression_of(bytes: &[u8]) -> Compression {
     match bytes {
@@ -98,7 +101,7 @@ pub(crate) fn compression_of(bytes: &[u8]) -> Compression {
 
 /// The layout that the first bytes show; text is taken for CSV unless it starts with a brace.
 pub(crate) fn kind_of(bytes: &[u8]) -> Kind {
-    if bytes.starts_with(b"PAR1") {
+    if bytes.starts_with(PARQUET_MAGIC) {
         Kind::Parquet
     } else if bytes.starts_with(b"ARROW1") || bytes.starts_with(&[0xff; 4]) {
         Kind::Arrow

@@ -1,18 +1,24 @@
+use std::fs::File;
 use std::io::{Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow_schema::{ArrowError, Schema};
-use arrow_select::concat::concat_batches;
+use arrow_select::concat::concat;
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::reader::ChunkReader;
 use rayon::prelude::*;
 
 use crate::csv;
 use crate::error::TableError;
-use crate::format::{Compression, Format, Kind, compression_of, kind_of};
+use crate::format::{Compression, Format, Kind, PARQUET_MAGIC, compression_of, kind_of};
 use crate::table::Table;
+
+/// Rows of a Parquet batch.
+const MOST_BATCH_ROWS: usize = 1 << 22;
 
 /// Whether the first line of delimited text names the columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +61,12 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
         };
         TableError::Read { path: name.clone(), reason }
     };
+    // A Parquet file is read piece by piece, by several threads; all else at once.
+    if !is_stdin && starts_with(path, PARQUET_MAGIC).map_err(failed)? {
+        let open = || File::open(path).map_err(ArrowError::from);
+        let (schema, batches) = read_parquet(open).map_err(|error| malformed(&name, Kind::Parquet, &error))?;
+        return to_table(&schema, batches, &name, Kind::Parquet);
+    }
     let bytes = if is_stdin {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
@@ -64,6 +76,16 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
     };
     let kind = options.kind.or_else(|| Format::of_path(path).map(|format| format.kind));
     read_bytes(bytes, &name, &ReadOptions { kind, ..*options })
+}
+
+/// A pipe is not looked into: what is read from it once is gone.
+fn starts_with(path: &Path, magic: &[u8]) -> std::io::Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut start = Vec::with_capacity(magic.len());
+    File::open(path)?.take(magic.len() as u64).read_to_end(&mut start)?;
+    Ok(start == magic)
 }
 
 /// Reads a table from memory; `name` is what messages call it.
@@ -83,19 +105,42 @@ pub fn read_bytes(bytes: Vec<u8>, name: &str, options: &ReadOptions) -> Result<T
     if kind.is_text() && bytes.trim_ascii().is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
     }
-    let malformed =
-        |error: ArrowError| TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason: plain(&error) };
+    let malformed = |error: ArrowError| malformed(name, kind, &error);
     let (schema, batches) = match kind {
         Kind::Csv | Kind::Tsv => read_csv(bytes, kind, options).map_err(malformed)?,
-        Kind::Parquet => read_parquet(bytes).map_err(malformed)?,
+        Kind::Parquet => {
+            let bytes = Bytes::from(bytes);
+            read_parquet(|| Ok(bytes.clone())).map_err(malformed)?
+        }
         Kind::Arrow => read_arrow(bytes).map_err(malformed)?,
         Kind::JsonLines => read_json(&bytes).map_err(malformed)?,
     };
-    let batch = concat_batches(&schema, &batches).map_err(malformed)?;
+    to_table(&schema, batches, name, kind)
+}
+
+fn to_table(schema: &Arc<Schema>, batches: Vec<RecordBatch>, name: &str, kind: Kind) -> Result<Table, TableError> {
+    let join = |column: usize| {
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
+        match batches.as_slice() {
+            [] => Ok(new_empty_array(schema.field(column).data_type())),
+            [only] => Ok(only.column(column).clone()),
+            _ => concat(&parts),
+        }
+    };
+    let columns = (0..schema.fields().len()).into_par_iter().map(join).collect::<Result<Vec<_>, _>>();
+    let batch = columns.and_then(|columns| {
+        let rows = RecordBatchOptions::new().with_row_count(Some(batches.iter().map(RecordBatch::num_rows).sum()));
+        RecordBatch::try_new_with_options(schema.clone(), columns, &rows)
+    });
+    let batch = batch.map_err(|error| malformed(name, kind, &error))?;
     if batch.num_rows() == 0 {
         return Err(TableError::NoRows { path: name.to_owned() });
     }
     Table::new(batch, name)
+}
+
+fn malformed(name: &str, kind: Kind, error: &ArrowError) -> TableError {
+    TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason: plain(error) }
 }
 
 /// An arrow error without the name of its kind in front.
@@ -138,17 +183,37 @@ fn read_csv(bytes: Vec<u8>, kind: Kind, options: &ReadOptions) -> Result<Batches
     csv::parse(text, delimiter, csv::has_header(text, delimiter, options.header))
 }
 
-/// Row groups are read in parallel.
-fn read_parquet(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
-    let bytes = Bytes::from(bytes);
-    let metadata = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::default())?;
-    let read = |group: usize| -> Result<Vec<RecordBatch>, ArrowError> {
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(bytes.clone(), metadata.clone());
-        builder.with_row_groups(vec![group]).with_batch_size(1 << 16).build()?.collect()
+/// Columns and row groups are read in parallel, each by a reader of its own that `open` gives.
+fn read_parquet<R: ChunkReader + 'static>(
+    open: impl Fn() -> Result<R, ArrowError> + Sync,
+) -> Result<Batches, ArrowError> {
+    let metadata = ArrowReaderMetadata::load(&open()?, ArrowReaderOptions::default())?;
+    let schema = metadata.schema().clone();
+    let groups = metadata.metadata().row_groups();
+    let read = |column: usize, group: usize| -> Result<Vec<ArrayRef>, ArrowError> {
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(open()?, metadata.clone());
+        let mask = ProjectionMask::roots(builder.parquet_schema(), [column]);
+        // Room is made for a whole batch, and what a damaged file says about its size may be anything.
+        let rows = usize::try_from(groups[group].num_rows()).unwrap_or(0).clamp(1, MOST_BATCH_ROWS);
+        let batches = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(rows).build()?;
+        batches.map(|batch| Ok(batch?.column(0).clone())).collect()
     };
-    let groups = (0..metadata.metadata().num_row_groups()).into_par_iter().map(read);
-    let batches: Vec<Vec<RecordBatch>> = groups.collect::<Result<_, _>>()?;
-    Ok((metadata.schema().clone(), batches.into_iter().flatten().collect()))
+    let read_group = |group: usize| -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = (0..schema.fields().len()).into_par_iter().map(|column| read(column, group));
+        let columns: Vec<Vec<ArrayRef>> = columns.collect::<Result<_, _>>()?;
+        let count = columns.first().map_or(0, Vec::len);
+        (0..count)
+            .map(|k| {
+                let arrays = columns.iter().map(|parts| parts.get(k).cloned()).collect::<Option<Vec<_>>>();
+                let arrays =
+                    arrays.ok_or_else(|| ArrowError::ParquetError("columns of different lengths".to_owned()))?;
+                RecordBatch::try_new(schema.clone(), arrays)
+            })
+            .collect()
+    };
+    let batches = (0..groups.len()).into_par_iter().map(read_group);
+    let batches: Vec<Vec<RecordBatch>> = batches.collect::<Result<_, _>>()?;
+    Ok((schema.clone(), batches.into_iter().flatten().collect()))
 }
 
 fn read_arrow(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
@@ -166,4 +231,28 @@ fn read_json(bytes: &[u8]) -> Result<Batches, ArrowError> {
     let schema = Arc::new(schema);
     let reader = arrow_json::ReaderBuilder::new(schema.clone()).build(Cursor::new(bytes))?;
     Ok((schema, reader.collect::<Result<_, _>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Float64Array, StringArray};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+
+    #[test]
+    fn row_groups_are_joined_in_order() {
+        let numbers: ArrayRef = Arc::new((0..1000).map(f64::from).collect::<Float64Array>());
+        let words: ArrayRef = Arc::new((0..1000).map(|k| Some(format!("word {}", k % 7))).collect::<StringArray>());
+        let batch = RecordBatch::try_from_iter([("number", numbers), ("word", words)]).unwrap();
+        let mut bytes = Vec::new();
+        let groups = WriterProperties::builder().set_max_row_group_row_count(Some(64)).build();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(groups)).unwrap();
+        writer.write(&batch).unwrap();
+        assert!(writer.close().unwrap().num_row_groups() > 10);
+        let table = read_bytes(bytes, "t", &ReadOptions::default()).unwrap();
+        assert_eq!(table.numbers("number").unwrap().unwrap(), (0..1000).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(table.texts("word").unwrap()[999].as_deref(), Some("word 5"));
+    }
 }
