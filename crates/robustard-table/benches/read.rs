@@ -1,4 +1,5 @@
-//! Time to read a table of 1,000,000 × 20 numbers, as CSV and as Parquet, beside polars in the same run.
+//! Time to read a table of 1,000,000 × 20, as CSV and as Parquet, beside polars in the same run: one of numbers, and one with
+//! counts, categories, quoted text and truth values among them.
 //!
 //! `cargo xtask bench read` runs it with a Python that has polars in `ROBUSTARD_POLARS_PYTHON`. Every measurement is a new process that reads
 //! the file three times; the table shows the first reading and the best one, the medians of all processes.
@@ -33,12 +34,15 @@ fn main() {
     }
     let folder = std::env::temp_dir().join("robustard-read-bench");
     std::fs::create_dir_all(&folder).expect("a folder for the tables");
-    let files = [folder.join("table.csv"), folder.join("table.parquet")];
-    if !files.iter().all(|file| file.exists()) {
-        let table = table();
-        files.iter().for_each(|file| write(&table, file).expect("the table is written"));
-    }
-    println!("{ROWS} x {COLUMNS} numbers; seconds of the first reading and of the best of {READINGS} in a process,");
+    let (numbers, mixed) = (table(0), table(6));
+    let tables =
+        [("numbers.csv", &numbers), ("numbers.parquet", &numbers), ("mixed.csv", &mixed), ("mixed.parquet", &mixed)];
+    let files = tables.map(|(name, table)| {
+        let path = folder.join(name);
+        write(table, &path).expect("the table is written");
+        path
+    });
+    println!("{ROWS} x {COLUMNS}; seconds of the first reading and of the best of {READINGS} in a process,");
     println!("medians of {PROCESSES} processes each, in turns");
     println!("{:<16} {:>10} {:>10} {:>10} {:>10} {:>14}", "", "ours", "polars", "ours", "polars", "ratio");
     println!("{:<16} {:>10} {:>10} {:>10} {:>10} {:>14}", "", "first", "first", "best", "best", "first / best");
@@ -92,16 +96,30 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-/// Numbers of six digits or so, as measurements have.
-fn table() -> Table {
+/// Numbers of six digits or so, as measurements have; the last `other` columns hold other things.
+fn table(other: usize) -> Table {
+    const CITIES: [&str; 5] = ["Berlin", "Paris", "Rome", "Lima", "Oslo"];
+    const QUOTED: [&str; 3] = ["New York, NY", "Washington, DC", "a \"quoted\" word"];
     let mut state = 1u64;
     let mut uniform = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as f64 / (1u64 << 31) as f64
     };
-    let columns = (0..COLUMNS).map(|k| {
-        let values: Vec<f64> = (0..ROWS).map(|_| (1e6 * (uniform() + uniform() - 1.0)).round() / 1e5).collect();
-        (format!("column{k}"), Table::number_column(values))
-    });
-    Table::from_columns(columns.collect())
+    let mut columns = Vec::new();
+    for k in 0..COLUMNS {
+        let values: Vec<f64> = (0..ROWS).map(|_| uniform()).collect();
+        let choose = |words: &[&str]| {
+            let pick = |v: &f64| Some(words[(v * words.len() as f64) as usize].to_owned());
+            Table::text_column(values.iter().map(pick).collect::<Vec<_>>())
+        };
+        let column = match (k + other).checked_sub(COLUMNS) {
+            None => Table::number_column(values.iter().map(|v| (2e6 * v - 1e6).round() / 1e5)),
+            Some(0 | 1) => Table::count_column(values.iter().map(|v| (1e5 * v) as usize)),
+            Some(2 | 3) => choose(&CITIES),
+            Some(4) => choose(&QUOTED),
+            Some(_) => Table::boolean_column(values.iter().map(|v| *v < 0.5)),
+        };
+        columns.push((format!("column{k}"), column));
+    }
+    Table::from_columns(columns)
 }

@@ -1,5 +1,5 @@
-//! Delimited text: delimiter and header are found out, types are inferred from the first rows, and the rest is parsed in
-//! parallel where no quoted line break can be cut in two.
+//! Delimited text: delimiter and header are found out, types are inferred from the first rows and widened where a later row
+//! asks for it.
 
 use std::sync::Arc;
 
@@ -7,12 +7,11 @@ use arrow_array::RecordBatch;
 use arrow_csv::ReaderBuilder;
 use arrow_csv::reader::Format;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use rayon::prelude::*;
 
-use crate::numbers;
+use crate::fields::{self, Odd};
 use crate::read::Header;
 
-/// Rows from which types are inferred; if a later row disagrees, everything is read as text first.
+/// Rows from which types are inferred.
 const SAMPLE_ROWS: usize = 1000;
 /// Lines looked at to find the delimiter.
 const SAMPLE_LINES: usize = 50;
@@ -65,20 +64,41 @@ fn fields(line: &[u8], delimiter: u8) -> Vec<String> {
 pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Schema>, Vec<RecordBatch>), ArrowError> {
     let format = Format::default().with_header(header).with_delimiter(delimiter);
     let (schema, _) = format.infer_schema(text, Some(SAMPLE_ROWS))?;
-    let typed = Arc::new(named(&schema, header, |field| match field.data_type() {
+    let mut typed = Arc::new(named(&schema, header, |field| match field.data_type() {
         DataType::Null => DataType::Utf8,
         other => other.clone(),
     }));
-    match parse_as(text, &typed, &format, delimiter, header) {
+    let pieces =
+        if text.len() < PARALLEL_BYTES { vec![text] } else { fields::cut(text, 4 * rayon::current_num_threads()) };
+    loop {
+        match fields::parse(&pieces, &typed, delimiter, header) {
+            Ok(batches) => return Ok((typed, batches)),
+            // A later row is of another type than the first ones.
+            Err(Odd::Type { column }) if *typed.field(column).data_type() != DataType::Utf8 => {
+                typed = Arc::new(widened(&typed, column));
+            }
+            Err(_) => break,
+        }
+    }
+    match parse_whole(text, &typed, &format) {
         Ok(batches) => Ok((typed, batches)),
-        // A later row is of another type than the first ones.
         Err(ArrowError::ParseError(_)) => {
             let text_only = Arc::new(named(&schema, header, |_| DataType::Utf8));
-            let batches = parse_as(text, &text_only, &format, delimiter, header)?;
+            let batches = parse_whole(text, &text_only, &format)?;
             Ok((text_only, batches))
         }
         Err(error) => Err(error),
     }
+}
+
+/// The schema with a column of a wider type: integers become numbers, all else text.
+fn widened(schema: &Schema, column: usize) -> Schema {
+    let widen = |(k, field): (usize, &Arc<Field>)| match field.data_type() {
+        DataType::Int64 if k == column => Field::new(field.name(), DataType::Float64, true),
+        _ if k == column => Field::new(field.name(), DataType::Utf8, true),
+        _ => field.as_ref().clone(),
+    };
+    Schema::new(schema.fields().iter().enumerate().map(widen).collect::<Vec<_>>())
 }
 
 fn named(schema: &Schema, header: bool, data_type: impl Fn(&Field) -> DataType) -> Schema {
@@ -92,52 +112,11 @@ fn named(schema: &Schema, header: bool, data_type: impl Fn(&Field) -> DataType) 
     Schema::new(fields)
 }
 
-fn parse_as(
-    text: &[u8],
-    schema: &Arc<Schema>,
-    format: &Format,
-    delimiter: u8,
-    header: bool,
-) -> Result<Vec<RecordBatch>, ArrowError> {
-    let batch_rows = (BATCH_VALUES / schema.fields().len().max(1)).max(1);
-    let parse = |part: &[u8], header: bool| -> Result<Vec<RecordBatch>, ArrowError> {
-        let format = format.clone().with_header(header);
-        let rows = batch_rows.min(1 + part.iter().filter(|&&byte| byte == b'\n').count());
-        ReaderBuilder::new(schema.clone()).with_format(format).with_batch_size(rows).build(part)?.collect()
-    };
-    // A quoted field may hold a line break; without quotes every line break ends a row.
-    let threads = rayon::current_num_threads();
-    if text.len() < PARALLEL_BYTES || threads < 2 || text.contains(&b'"') {
-        return parse(text, header);
-    }
-    let pieces = cut_at_lines(text, 4 * threads);
-    if let Some(batches) = numbers::parse(&pieces, schema, delimiter, header) {
-        return Ok(batches);
-    }
-    let parsed: Result<Vec<_>, ArrowError> =
-        pieces.into_par_iter().enumerate().map(|(k, piece)| parse(piece, header && k == 0)).collect();
-    match parsed {
-        Ok(batches) => Ok(batches.into_iter().flatten().collect()),
-        // Line numbers in messages count from the start of the file only when it is read in one go.
-        Err(_) => parse(text, header),
-    }
-}
-
-/// About `count` pieces, each ending with a line break.
-fn cut_at_lines(text: &[u8], count: usize) -> Vec<&[u8]> {
-    let mut pieces = Vec::with_capacity(count);
-    let mut rest = text;
-    let length = text.len() / count + 1;
-    while rest.len() > length {
-        let Some(end) = rest[length..].iter().position(|&byte| byte == b'\n') else { break };
-        let (piece, after) = rest.split_at(length + end + 1);
-        pieces.push(piece);
-        rest = after;
-    }
-    if !rest.is_empty() {
-        pieces.push(rest);
-    }
-    pieces
+/// By the general reader, whose messages name the line.
+fn parse_whole(text: &[u8], schema: &Arc<Schema>, format: &Format) -> Result<Vec<RecordBatch>, ArrowError> {
+    let most = (BATCH_VALUES / schema.fields().len().max(1)).max(1);
+    let rows = most.min(1 + text.iter().filter(|&&byte| byte == b'\n').count());
+    ReaderBuilder::new(schema.clone()).with_format(format.clone()).with_batch_size(rows).build(text)?.collect()
 }
 
 #[cfg(test)]

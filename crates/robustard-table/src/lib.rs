@@ -7,9 +7,9 @@
 mod csv;
 mod encode;
 mod error;
+mod fields;
 mod file;
 mod format;
-mod numbers;
 mod read;
 mod regression;
 mod table;

@@ -5,6 +5,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, Stri
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::take::take;
+use rayon::prelude::*;
 
 use crate::error::TableError;
 
@@ -24,7 +25,7 @@ impl Table {
         if let Some(k) = (0..names.len()).find(|&k| names[..k].contains(&names[k])) {
             return Err(TableError::DuplicateColumn { path: path.to_owned(), column: names[k].clone() });
         }
-        let columns = batch.columns().iter().map(settle_text);
+        let columns: Vec<ArrayRef> = batch.columns().par_iter().map(settle_text).collect();
         Ok(Self::from_columns(names.iter().map(|name| name.to_string()).zip(columns).collect()))
     }
 
@@ -124,9 +125,14 @@ fn settle_text(column: &ArrayRef) -> ArrayRef {
     }
     let Ok(text) = cast(column, &DataType::Utf8) else { return column.clone() };
     let text = text.as_string::<i32>();
+    let first = text.iter().flatten().map(str::trim).find(|value| !MISSING_WORDS.contains(value));
+    let may_be_numeric = first.is_some_and(|value| value.parse::<f64>().is_ok());
+    let is_as_meant = |value: &str| value.trim().len() == value.len() && !MISSING_WORDS.contains(&value);
+    if !may_be_numeric && text.iter().flatten().all(is_as_meant) {
+        return column.clone();
+    }
     let meant = || text.iter().map(|value| value.map(str::trim).filter(|value| !MISSING_WORDS.contains(value)));
-    let is_numeric = meant().flatten().all(|value| value.parse::<f64>().is_ok()) && meant().flatten().next().is_some();
-    if is_numeric {
+    if may_be_numeric && meant().flatten().all(|value| value.parse::<f64>().is_ok()) {
         Arc::new(meant().map(|value| value.and_then(|value| value.parse().ok())).collect::<Float64Array>())
     } else {
         Arc::new(meant().collect::<StringArray>())
