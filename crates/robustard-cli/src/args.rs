@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, FeatureOptions};
 use robustard::{Preset, Settings};
-use robustard_table::{EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions};
+use robustard_table::{EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions, io_words, suggestion};
 
-use crate::Outcome;
+use crate::{Outcome, Usage};
 
 /// How a table is read.
 #[derive(Args, Clone)]
@@ -77,7 +77,7 @@ pub struct FitArguments {
     #[arg(long, default_value = "linear", value_parser = |text: &str| text.parse::<FeatureKind>().map_err(|e| e.to_string()))]
     features: FeatureKind,
     /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     lengthscale: Option<f64>,
     /// Seed of everything random
     #[arg(long, default_value_t = 0)]
@@ -130,6 +130,11 @@ enum PresetArgument {
 
 impl FitArguments {
     pub fn options(&self) -> Outcome<RegressionOptions> {
+        if self.lengthscale.is_some_and(|length| !(length > 0.0 && length.is_finite())) {
+            return Err(
+                Usage("the lengthscale must be finite and above 0, for example --lengthscale 1".to_owned()).into()
+            );
+        }
         let features = FeatureOptions {
             kind: self.features,
             lengthscale: self.lengthscale,
@@ -152,36 +157,53 @@ impl FitArguments {
 
 impl EngineArguments {
     /// Preset, then file, then `--set`, then the options of their own.
-    pub fn settings(&self) -> Outcome<Settings> {
+    pub fn settings(&self) -> Result<Settings, Usage> {
         let preset = match self.preset {
             PresetArgument::Default => Preset::Default,
             PresetArgument::Paper => Preset::Paper,
         };
-        let mut table = toml::Table::try_from(Settings::preset(preset))?;
+        let mut settings = Settings::preset(preset);
         if let Some(path) = &self.settings {
-            let failed = |reason: String| format!("cannot use the settings file {}: {reason}", path.display());
-            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            table.extend(text.parse::<toml::Table>().map_err(|error| failed(error.to_string()))?);
+            let failed = |reason: String| Usage(format!("cannot use the settings file {}: {reason}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|error| failed(io_words(&error)))?;
+            for (key, value) in text.parse::<toml::Table>().map_err(|error| failed(error.to_string()))? {
+                settings = with_setting(&settings, &key, value)?;
+            }
         }
         for pair in &self.set {
-            let (key, value) = pair
-                .split_once('=')
-                .ok_or_else(|| format!("--set {pair} is not KEY=VALUE; write, for example, --set tolerance=1e-6"))?;
-            table.insert(key.trim().to_owned(), toml_value(value.trim()));
+            let example = || Usage(format!("--set {pair} is not KEY=VALUE; write, for example, --set tolerance=1e-6"));
+            let (key, value) = pair.split_once('=').ok_or_else(example)?;
+            settings = with_setting(&settings, key.trim(), toml_value(value.trim()))?;
         }
         for (key, value) in [("solver", &self.solver), ("noise", &self.noise), ("noise_prior", &self.noise_prior)] {
             if let Some(value) = value {
-                table.insert(key.to_owned(), toml::Value::String(value.clone()));
+                settings = with_setting(&settings, key, toml::Value::String(value.clone()))?;
             }
         }
         if let Some(threads) = self.threads {
-            table.insert("threads".to_owned(), toml::Value::Integer(i64::try_from(threads)?));
+            settings.threads = threads;
         }
-        let settings: Settings =
-            table.try_into().map_err(|error: toml::de::Error| format!("a setting is wrong: {}", error.message()))?;
-        settings.check()?;
+        settings.check().map_err(|error| Usage(error.to_string()))?;
         Ok(settings)
     }
+}
+
+/// The settings with one of them changed.
+fn with_setting(settings: &Settings, key: &str, value: toml::Value) -> Result<Settings, Usage> {
+    let mut table = toml::Table::try_from(settings).map_err(|error| Usage(error.to_string()))?;
+    // A setting that is not set, such as studentized_power, has no line in TOML.
+    let known: Vec<String> = serde_json::to_value(settings)
+        .ok()
+        .and_then(|all| Some(all.as_object()?.keys().cloned().collect()))
+        .unwrap_or_default();
+    if !known.iter().any(|name| name == key) {
+        let close = suggestion(key, &known);
+        return Err(Usage(format!("there is no setting '{key}'{close}; the settings are {}", known.join(", "))));
+    }
+    let shown = value.to_string();
+    table.insert(key.to_owned(), value);
+    let wrong = |error: toml::de::Error| Usage(format!("the setting {key} is {shown}: {}", error.message()));
+    table.try_into().map_err(wrong)
 }
 
 /// A value as TOML would read it; a bare word is text.

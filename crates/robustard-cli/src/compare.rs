@@ -16,7 +16,8 @@ use robustard_table::{Missing, Regression, RegressionOptions, Table, read};
 use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
-use crate::{Ending, Outcome, say};
+use crate::colour::say;
+use crate::{Ending, Outcome};
 
 /// Options of `compare`.
 #[derive(Args)]

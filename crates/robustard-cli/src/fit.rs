@@ -15,9 +15,10 @@ use robustard_table::{Fitted, Regression, Table, read, save_model, write};
 use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
+use crate::colour::{self, say};
 use crate::diagnose::row_table;
 use crate::report::{Pages, source_name};
-use crate::{Ending, Outcome, refuse_to_overwrite, say};
+use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 
 /// Rows shown in the summary.
 const MOST_ROWS: usize = 10;
@@ -69,7 +70,7 @@ impl Fit {
         self.check_outputs()?;
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options())?;
-        let mut progress = Progress::new(self.quiet)?;
+        let mut progress = Progress::new(self.quiet, options.settings.tolerance)?;
         let Fitted { regression, notes } = Regression::fit(&table, &options, &mut progress)?;
         progress.finish();
         if let Some(path) = &self.output {
@@ -98,8 +99,10 @@ impl Fit {
         if self.writes_to_stdout() {
             // Data and words do not mix.
             say(text.trim_end());
-        } else {
+        } else if self.json {
             std::io::stdout().lock().write_all(text.as_bytes())?;
+        } else {
+            colour::print(&text)?;
         }
         Ok(ending)
     }
@@ -112,18 +115,18 @@ impl Fit {
     fn check_outputs(&self) -> Outcome<()> {
         let paths: Vec<&PathBuf> = [&self.output, &self.rows, &self.report].into_iter().flatten().collect();
         if self.output.as_deref() == Some(Path::new("-")) {
-            return Err("a model is not text; give -o a file name".into());
+            return Err(Usage("a model is not text; give -o a file name".to_owned()).into());
         }
         if self.json && self.writes_to_stdout() {
-            return Err("--json takes standard output; give --rows and --report file names".into());
+            return Err(Usage("--json takes standard output; give --rows and --report file names".to_owned()).into());
         }
         for (k, path) in paths.iter().enumerate() {
             refuse_to_overwrite(path, self.force)?;
             if paths[..k].contains(path) {
-                return Err(format!("two outputs go to {}; give each a name of its own", path.display()).into());
+                return Err(Usage(format!("two outputs go to {}; give each a name of its own", path.display())).into());
             }
             if **path == self.table {
-                return Err(format!("{} is the table; give the output another name", path.display()).into());
+                return Err(Usage(format!("{} is the table; give the output another name", path.display())).into());
             }
         }
         Ok(())
@@ -289,10 +292,24 @@ struct Progress {
     bar: Option<indicatif::ProgressBar>,
     is_shown: bool,
     started: Instant,
+    /// The change at which the fit is done, and the largest so far.
+    tolerance: f64,
+    first_change: f64,
+}
+
+/// Steps of the bar.
+const BAR_LENGTH: u64 = 1000;
+
+fn new_bar() -> indicatif::ProgressBar {
+    let bar = indicatif::ProgressBar::new(BAR_LENGTH);
+    match indicatif::ProgressStyle::with_template("{bar:20} {elapsed} {wide_msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
 }
 
 impl Progress {
-    fn new(quiet: bool) -> Outcome<Self> {
+    fn new(quiet: bool, tolerance: f64) -> Outcome<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         ctrlc::set_handler(move || {
@@ -301,7 +318,8 @@ impl Progress {
                 std::process::exit(130);
             }
         })?;
-        Ok(Self { stop, bar: None, is_shown: !quiet && std::io::stderr().is_terminal(), started: Instant::now() })
+        let is_shown = !quiet && std::io::stderr().is_terminal();
+        Ok(Self { stop, bar: None, is_shown, started: Instant::now(), tolerance, first_change: tolerance })
     }
 
     fn finish(&mut self) {
@@ -313,14 +331,19 @@ impl Progress {
 
 impl Observer for Progress {
     fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
+        let record = iteration.record;
+        let change = record.weight_change.max(record.noise_change.unwrap_or(0.0));
+        self.first_change = self.first_change.max(change);
         if self.is_shown && self.started.elapsed() > PATIENCE {
-            let bar = self.bar.get_or_insert_with(indicatif::ProgressBar::new_spinner);
-            let record = iteration.record;
+            let (tolerance, first) = (self.tolerance, self.first_change);
+            let bar = self.bar.get_or_insert_with(new_bar);
+            // How much of the way from the first change to the tolerance is done, on a log scale; never backwards.
+            let done = (first / change.max(tolerance)).ln() / (first / tolerance).ln();
+            bar.set_position(bar.position().max((done.clamp(0.0, 1.0) * BAR_LENGTH as f64) as u64));
             bar.set_message(format!(
-                "iteration {}, objective {:.3}, change {:.1e}, {} columns (Ctrl-C keeps the model so far)",
-                record.iteration, record.objective, record.weight_change, record.active_columns
+                "iteration {}, objective {:.2} (Ctrl-C keeps what there is)",
+                record.iteration, record.objective
             ));
-            bar.tick();
         }
         if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

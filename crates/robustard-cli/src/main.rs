@@ -1,6 +1,7 @@
 //! The `robustard` command: regression that finds the columns that matter and the rows that are wrong.
 
 mod args;
+mod colour;
 mod compare;
 mod demo;
 mod diagnose;
@@ -9,11 +10,12 @@ mod predict;
 mod report;
 
 use std::error::Error;
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+use colour::say;
 
 /// What a command gives back, or what went wrong.
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -60,6 +62,18 @@ enum Command {
     },
 }
 
+/// A command line that makes no sense: exit code 2.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Usage {}
+
 /// How a command ended when nothing went wrong.
 enum Ending {
     Done,
@@ -90,14 +104,9 @@ fn main() -> ExitCode {
         Err(error) if error.to_string().contains("Broken pipe") => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("error: {error}"));
-            ExitCode::FAILURE
+            if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
-}
-
-/// Words go to standard error; nothing is left to tell when that is gone.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Nothing is overwritten without being asked for.

@@ -6,7 +6,8 @@ use clap::Args;
 use robustard_table::{Table, load_model, read, write};
 
 use crate::args::TableArguments;
-use crate::{Ending, Outcome, refuse_to_overwrite, say};
+use crate::colour::say;
+use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `predict`.
 #[derive(Args)]
@@ -27,7 +28,7 @@ pub struct Predict {
     #[arg(long)]
     only: bool,
     /// Share of new observations that the intervals should hold
-    #[arg(long, default_value_t = 0.95)]
+    #[arg(long, default_value_t = 0.95, value_parser = level)]
     level: f64,
     /// Say nothing but errors
     #[arg(long)]
@@ -35,6 +36,11 @@ pub struct Predict {
     /// Overwrite an existing file
     #[arg(long)]
     force: bool,
+}
+
+fn level(text: &str) -> Result<f64, String> {
+    let level = text.parse::<f64>().ok().filter(|level| *level > 0.0 && *level < 1.0);
+    level.ok_or_else(|| "it must be between 0 and 1, for example 0.95".to_owned())
 }
 
 impl Predict {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robustard_report::{Report, counted};
-use robustard_table::{Regression, Table, load_model, read, write_whole};
+use robustard_table::{Regression, Table, io_words, load_model, read, write_whole};
 
 use crate::args::TableArguments;
-use crate::{Ending, Outcome, refuse_to_overwrite, say};
+use crate::colour::say;
+use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `report`.
 #[derive(Args)]
@@ -90,7 +91,7 @@ impl Pages<'_> {
         if let Some(folder) = self.figures {
             let figures = report.figures();
             std::fs::create_dir_all(folder)
-                .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+                .map_err(|error| format!("cannot make the folder {}: {}", folder.display(), io_words(&error)))?;
             let files: Vec<_> =
                 figures.iter().map(|figure| (folder.join(format!("{}.svg", figure.name)), &figure.svg)).collect();
             files.iter().try_for_each(|(path, _)| refuse_to_overwrite(path, self.force))?;
@@ -109,5 +110,6 @@ fn write_text(path: &Path, text: &str) -> Outcome<()> {
     if path == Path::new("-") {
         return Ok(std::io::stdout().lock().write_all(text.as_bytes())?);
     }
-    write_whole(path, text.as_bytes()).map_err(|error| format!("cannot write {}: {error}", path.display()).into())
+    write_whole(path, text.as_bytes())
+        .map_err(|error| format!("cannot write {}: {}", path.display(), io_words(&error)).into())
 }

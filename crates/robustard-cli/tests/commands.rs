@@ -1,63 +1,21 @@
 //! `fit`, `predict` and `diagnose` as a user meets them.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A folder that goes away with the test.
-struct Folder(PathBuf);
+mod common;
 
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("robustard-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        std::fs::write(self.0.join(name), text).unwrap();
-        self.path(name)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use common::{Folder, houses, text};
 
 fn robustard(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_robustard")).args(arguments).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// price = 20 + 3 area − 2 age + noise, `junk` does not matter, row 8 (h7) is wrong.
-fn houses() -> String {
-    let wave = |i: usize, k: usize| ((i * (2 * k + 3)) as f64 * 0.61).sin();
-    let mut text = "name,area,age,junk,price\n".to_owned();
-    for i in 0..100 {
-        let (area, age, junk) = (50.0 + 20.0 * wave(i, 1), 30.0 + 10.0 * wave(i, 2), wave(i, 3));
-        let price = 20.0 + 3.0 * area - 2.0 * age + 0.5 * wave(i, 7) + if i == 7 { 80.0 } else { 0.0 };
-        text += &format!("h{i},{area:.3},{age:.3},{junk:.3},{price:.3}\n");
-    }
-    text
-}
-
 #[test]
 fn a_table_becomes_a_summary_a_model_and_rows() {
     let folder = Folder::new("summary");
-    let table = folder.file("houses.csv", &houses());
+    let table = folder.file("houses.csv", houses());
     let (model, rows) = (folder.path("houses.model"), folder.path("rows.csv"));
     let output = robustard(&["fit", &table, "--target", "price", "--id", "name", "-o", &model, "--rows", &rows]);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -96,13 +54,13 @@ fn a_table_becomes_a_summary_a_model_and_rows() {
     assert!(text(&again.stderr).contains("--force"));
     assert!(robustard(&["fit", &table, "--target", "price", "-o", &model, "--force"]).status.success());
     // No temporary files are left.
-    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 3);
+    assert_eq!(folder.names(), ["houses.csv", "houses.model", "rows.csv"]);
 }
 
 #[test]
 fn models_predict_tables_in_any_order_and_format() {
     let folder = Folder::new("predict");
-    let table = folder.file("houses.csv", &houses());
+    let table = folder.file("houses.csv", houses());
     let model = folder.path("m");
     assert!(
         robustard(&["fit", &table, "--target", "price", "--exclude", "name", "-o", &model, "--quiet"]).status.success()
@@ -162,84 +120,30 @@ fn tables_come_through_pipes_and_results_as_json() {
     }
 }
 
-/// Every way to go wrong has its own exit code and says what to do.
+/// Ctrl-C ends a fit with the model so far.
+#[cfg(unix)]
 #[test]
-fn bad_input_gets_a_clear_answer() {
-    let folder = Folder::new("bad");
-    let good = folder.file("good.csv", &houses());
-    let file = |name: &str, text: &str| folder.file(name, text);
-    let table = |name: &str| folder.path(name);
-    file("empty.csv", "");
-    file("header.csv", "a,b\n");
-    file("ragged.csv", "a,b\n1,2\n3\n");
-    file("missing.csv", "x,y\n1,2\n,3\n4,5\n");
-    file("words.csv", "x,y\n1,red\n2,blue\n");
-    file("constant.csv", "x,y\n1,2\n1,3\n");
-    file("infinite.csv", "x,y\n1,2\ninf,3\n2,4\n");
-    file("twice.csv", "x,x,y\n1,2,3\n");
-    file("dates.csv", "d,y\n2020-01-01,1\n2020-01-02,2\n");
-    file("not.model", "this is no model");
-    file("settings.toml", "tolerance = \"many\"");
-    let fit = |name: &str, rest: &[&str]| {
-        let path = table(name);
-        let mut arguments = vec!["fit", path.as_str()];
-        arguments.extend(rest);
-        robustard(&arguments)
-    };
-    let y = ["--target", "y"];
-    let price = ["--target", "price"];
-    let settings = table("settings.toml");
-    let cases: Vec<(Output, i32, &str)> = vec![
-        (fit("nowhere.csv", &y), 1, "no such file"),
-        (fit("empty.csv", &y), 1, "is empty"),
-        (fit("header.csv", &y), 1, "no rows"),
-        (fit("ragged.csv", &["--target", "b"]), 1, "line"),
-        (fit("missing.csv", &y), 1, "--missing drop"),
-        (fit("words.csv", &y), 1, "'red'"),
-        (fit("constant.csv", &y), 1, "one value only"),
-        (fit("infinite.csv", &y), 1, "row 2"),
-        (fit("twice.csv", &y), 1, "two columns named 'x'"),
-        (fit("dates.csv", &y), 1, "dates"),
-        (fit("good.csv", &["--target", "prise"]), 1, "did you mean 'price'"),
-        (fit("good.csv", &[&price[..], &["--include", "aera"]].concat()), 1, "did you mean 'area'"),
-        (fit("good.csv", &[&price[..], &["--weights", "name"]].concat()), 1, "weights must be numbers"),
-        (fit("good.csv", &[&price[..], &["--weights", "junk"]].concat()), 1, "weight of row"),
-        (fit("good.csv", &[&price[..], &["--strict"]].concat()), 1, "'name'"),
-        (fit("good.csv", &[&price[..], &["--solver", "newton"]].concat()), 1, "mackay"),
-        (fit("good.csv", &[&price[..], &["--noise-prior", "cauchy"]].concat()), 1, "student-t"),
-        (fit("good.csv", &[&price[..], &["--set", "damping_noise=2"]].concat()), 1, "damping_noise"),
-        (fit("good.csv", &[&price[..], &["--set", "damping"]].concat()), 1, "KEY=VALUE"),
-        (fit("good.csv", &[&price[..], &["--settings", &settings]].concat()), 1, "setting"),
-        (fit("good.csv", &[&price[..], &["--settings", "nowhere.toml"]].concat()), 1, "nowhere.toml"),
-        (fit("good.csv", &[&price[..], &["--lengthscale", "-1", "--features", "rbf"]].concat()), 2, "-1"),
-        (fit("good.csv", &[&price[..], &["--lengthscale=-1", "--features", "rbf"]].concat()), 1, "lengthscale"),
-        (fit("good.csv", &[&price[..], &["--features", "cubic"]].concat()), 2, "poly:DEGREE"),
-        (fit("good.csv", &[&price[..], &["--missing", "guess"]].concat()), 2, "impute"),
-        (fit("good.csv", &[]), 2, "--target"),
-        (fit("good.csv", &[&price[..], &["-o", "/no/such/folder/m"]].concat()), 1, "cannot write"),
-        (
-            fit("good.csv", &[&price[..], &["--exclude", "name", "--strict", "--set", "max_iterations=2"]].concat()),
-            3,
-            "not converged",
-        ),
-        (robustard(&["predict", &table("not.model"), &good]), 1, "not a robustard model"),
-        (robustard(&["predict", &table("nowhere"), &good]), 1, "cannot read"),
-    ];
-    for (k, (output, code, message)) in cases.into_iter().enumerate() {
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "case {k}: {err}");
-        assert!(err.contains(message), "case {k}: '{message}' is not in: {err}");
-        assert!(!err.contains("panicked"), "case {k}: {err}");
-        if code != 3 {
-            assert!(output.stdout.is_empty(), "case {k}");
-        }
-    }
+fn an_interrupted_fit_keeps_its_model() {
+    let folder = Folder::new("interrupt");
+    folder.file("houses.csv", houses());
+    let endless = ["--preset", "paper", "--set", "max_iterations=100000000", "--set", "tolerance=1e-300"];
+    let start = ["fit", "houses.csv", "--target", "price", "--id", "name", "-o", "m", "--report", "page.html"];
+    let child = folder.command(&[&start[..], &endless].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("interrupted: this is the model so far"), "{}", text(&output.stdout));
+    assert!(folder.read("page.html").contains("interrupted"));
+    let predicted = folder.run(&["predict", "m", "houses.csv", "--only"]);
+    assert_eq!(text(&predicted.stdout).lines().count(), 101);
 }
 
 #[test]
 fn methods_are_compared_on_the_same_folds() {
     let folder = Folder::new("compare");
-    let table = folder.file("houses.csv", &houses());
+    let table = folder.file("houses.csv", houses());
     let common = ["compare", &table, "--target", "price", "--exclude", "name", "--folds", "5"];
     let output = robustard(&common);
     let out = text(&output.stdout);
@@ -265,7 +169,7 @@ fn methods_are_compared_on_the_same_folds() {
 fn completions_and_versions_are_printed() {
     assert!(text(&robustard(&["completions", "bash"]).stdout).contains("_robustard"));
     assert!(text(&robustard(&["--version"]).stdout).starts_with("robustard "));
-    for command in ["fit", "predict", "diagnose", "compare", "demo"] {
+    for command in ["fit", "predict", "diagnose", "report", "compare", "demo"] {
         assert!(text(&robustard(&[command, "--help"]).stdout).contains("Example"), "{command}");
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Sch
         DataType::Null => DataType::Utf8,
         other => other.clone(),
     }));
-    let pieces =
+    let mut pieces =
         if text.len() < PARALLEL_BYTES { vec![text] } else { fields::cut(text, 4 * rayon::current_num_threads()) };
     loop {
         match fields::parse(&pieces, &typed, delimiter, header) {
@@ -76,6 +76,14 @@ pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Sch
             // A later row is of another type than the first ones.
             Err(Odd::Type { column }) if *typed.field(column).data_type() != DataType::Utf8 => {
                 typed = Arc::new(widened(&typed, column));
+            }
+            // Only who reads from the start knows which quotes belong together.
+            Err(Odd::OpenQuote { .. }) if pieces.len() > 1 => pieces = vec![text],
+            Err(Odd::OpenQuote { rest }) => {
+                let line = 1 + text[..text.len() - rest].iter().filter(|&&byte| byte == b'\n').count();
+                return Err(ArrowError::CsvError(format!(
+                    "the quote that line {line} opens is never closed; close it"
+                )));
             }
             Err(_) => break,
         }

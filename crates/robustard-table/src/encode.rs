@@ -161,6 +161,9 @@ impl Encoder {
         for name in options.include.iter().chain(&options.exclude).chain(&options.categorical) {
             table.column(name)?;
         }
+        if options.include.contains(&options.target) {
+            return Err(TableError::TargetAsInput { column: options.target.clone() });
+        }
         let mut encoder = Self {
             target: options.target.clone(),
             columns: Vec::new(),
@@ -251,7 +254,7 @@ impl Encoder {
             let counts = self.columns.iter().zip(&values).map(|(column, values)| {
                 (column.name.clone(), values.missing.iter().filter(|missing| **missing).count())
             });
-            return Err(TableError::Missing { columns: counts.filter(|(_, count)| *count > 0).collect() });
+            return Err(TableError::ModelMissing { columns: counts.filter(|(_, count)| *count > 0).collect() });
         }
         let mut notes: Vec<String> = values.iter().filter_map(|values| values.note.clone()).collect();
         if rows.len() < table.row_count() {
@@ -325,10 +328,16 @@ impl Encoder {
 fn number_values(table: &Table, name: &str) -> Result<Vec<f64>, TableError> {
     let Some(values) = table.numbers(name)? else {
         let texts = table.texts(name)?;
-        let row =
-            texts.iter().position(|text| text.as_ref().is_some_and(|text| text.parse::<f64>().is_err())).unwrap_or(0);
-        let value = texts.get(row).cloned().flatten().unwrap_or_default();
-        return Err(TableError::ExpectedNumber { column: name.to_owned(), row, value });
+        let is_wrong = |text: &Option<String>| text.as_ref().is_some_and(|text| text.parse::<f64>().is_err());
+        return match texts.iter().position(is_wrong) {
+            Some(row) => {
+                let value = texts[row].clone().unwrap_or_default();
+                Err(TableError::ExpectedNumber { column: name.to_owned(), row, value })
+            }
+            None => {
+                Ok(texts.iter().map(|text| text.as_ref().and_then(|t| t.parse().ok()).unwrap_or(f64::NAN)).collect())
+            }
+        };
     };
     match values.iter().position(|value| value.is_infinite()) {
         Some(row) => Err(TableError::NotFinite { column: name.to_owned(), row, value: values[row] }),
@@ -394,7 +403,8 @@ fn kind_of(table: &Table, name: &str, options: &EncodeOptions) -> Result<Result<
         levels.insert(MISSING_LEVEL.to_owned());
     }
     if levels.len() < 2 {
-        return Ok(Err("has one value only".to_owned()));
+        let few = if levels.is_empty() { "has no values" } else { "has one value only" };
+        return Ok(Err(few.to_owned()));
     }
     Ok(Ok(ColumnKind::Category { levels: levels.into_iter().collect() }))
 }

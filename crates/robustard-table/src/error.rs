@@ -28,8 +28,12 @@ pub enum TableError {
     Missing { columns: Vec<(String, usize)> },
     #[error("the column '{column}' is missing in row {}; the {role} cannot be filled in: use --missing drop or clean it", .row + 1)]
     MissingRole { column: String, row: usize, role: &'static str },
-    #[error("no columns are left to fit: {}", .reasons.join("; "))]
+    #[error("missing values in {}; the model was fitted to a table without any: fill them in, or fit it with --missing drop or --missing impute", columns_and_counts(.columns))]
+    ModelMissing { columns: Vec<(String, usize)> },
+    #[error("no columns are left to fit{}", because(.reasons))]
     NothingLeft { reasons: Vec<String> },
+    #[error("'{column}' is the target and cannot be an input too; leave it out of --include")]
+    TargetAsInput { column: String },
     #[error("no rows are left after dropping those with missing values")]
     AllDropped,
     #[error("the column '{column}' cannot be used: {reason}; exclude it, or leave out --strict")]
@@ -51,6 +55,15 @@ fn list(names: &[String]) -> String {
     text
 }
 
+fn because(reasons: &[String]) -> String {
+    const MOST: usize = 4;
+    let more = if reasons.len() > MOST { format!("; and {} more", reasons.len() - MOST) } else { String::new() };
+    match reasons {
+        [] => " beside the target; give a table with more columns".to_owned(),
+        _ => format!(": {}{more}", reasons.iter().take(MOST).cloned().collect::<Vec<_>>().join("; ")),
+    }
+}
+
 fn columns_and_counts(columns: &[(String, usize)]) -> String {
     const MOST: usize = 6;
     let rows = |count: usize| if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
@@ -62,8 +75,22 @@ fn columns_and_counts(columns: &[(String, usize)]) -> String {
     text
 }
 
+/// What the file system said, without its numbers.
+pub fn io_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file or folder".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::NotADirectory => {
+            "it is a file, not a folder".to_owned()
+        }
+        std::io::ErrorKind::StorageFull => "the disk is full".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// " (did you mean 'x'?)" when a known name is close.
-fn suggestion(wanted: &str, known: &[String]) -> String {
+pub fn suggestion(wanted: &str, known: &[String]) -> String {
     let close = known.iter().map(|name| (edit_distance(wanted, name), name)).min_by_key(|(distance, _)| *distance);
     match close {
         Some((distance, name)) if distance <= 1 + wanted.chars().count() / 4 => format!(" (did you mean '{name}'?)"),

@@ -18,7 +18,12 @@ pub(crate) enum Odd {
         /// The column.
         column: usize,
     },
-    /// Something about lines and quotes.
+    /// A quote that is never closed.
+    OpenQuote {
+        /// Bytes of the text from that quote on.
+        rest: usize,
+    },
+    /// Something else about lines and quotes.
     Layout,
 }
 
@@ -168,7 +173,8 @@ impl<'a> Reader<'a> {
         let mut content: Cow<'a, [u8]> = Cow::Borrowed(&[]);
         let mut start = 0;
         loop {
-            let quote = start + text[start..].iter().position(|&byte| byte == b'"').ok_or(Odd::Layout)?;
+            let quote = text[start..].iter().position(|&byte| byte == b'"');
+            let quote = start + quote.ok_or(Odd::OpenQuote { rest: self.rest.len() })?;
             let is_inner = text.get(quote + 1) == Some(&b'"');
             let part = &text[start..quote + usize::from(is_inner)];
             if content.is_empty() {
@@ -246,10 +252,11 @@ mod tests {
         let integers: Vec<_> = batch.column(1).as_primitive::<Int64Type>().iter().collect();
         assert_eq!(floats, [Some(1.5), None, Some(1e-3), Some(7.0)]);
         assert_eq!(integers, [Some(2), Some(-3), None, Some(8)]);
-        for odd in ["1,2,3\n", "1\n", "\"1\"2,3\n", "\"1,2\n"] {
+        for odd in ["1,2,3\n", "1\n", "\"1\"2,3\n"] {
             assert_eq!(read(odd).unwrap_err(), Odd::Layout, "{odd:?}");
         }
         assert_eq!(parse(&[b"5\" pipe\n"], &schema(&[DataType::Utf8]), b',', false).unwrap_err(), Odd::Layout);
+        assert_eq!(read("1,2\n\"1,2\n").unwrap_err(), Odd::OpenQuote { rest: 5 });
         assert_eq!(read("1,2\nx,1\n").unwrap_err(), Odd::Type { column: 0 });
         assert_eq!(read("1,2\n1,2.5\n").unwrap_err(), Odd::Type { column: 1 });
     }

@@ -11,6 +11,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::error::io_words;
 use crate::regression::Regression;
 use crate::write::write_whole;
 
@@ -83,7 +84,7 @@ pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileE
         (name.as_str(), view.expect("eight bytes for each number"))
     });
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
-    write_whole(path, &bytes).map_err(|error| failed(error.to_string()))
+    write_whole(path, &bytes).map_err(|error| failed(io_words(&error)))
 }
 
 /// Reads a model and checks that it is whole.
@@ -92,7 +93,7 @@ pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {
     let bytes = std::fs::read(path).map_err(|error| ModelFileError::Io {
         action: "read",
         path: name.clone(),
-        reason: error.to_string(),
+        reason: io_words(&error),
     })?;
     load_bytes(&bytes, &name)
 }
@@ -100,7 +101,14 @@ pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {
 fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
     let foreign = |reason: &str| ModelFileError::Foreign { path: name.to_owned(), reason: reason.to_owned() };
     let damaged = |reason: String| ModelFileError::Damaged { path: name.to_owned(), reason };
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| foreign(&error.to_string()))?;
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| {
+        // Eight bytes of length, then JSON.
+        if bytes.get(8) == Some(&b'{') {
+            damaged(format!("{error}; perhaps it is cut short"))
+        } else {
+            foreign("it is no safetensors file")
+        }
+    })?;
     let metadata = header.metadata().clone().unwrap_or_default();
     if metadata.get("format").map(String::as_str) != Some(FORMAT) {
         return Err(foreign("it is a safetensors file of another program"));

@@ -16,7 +16,7 @@ mod table;
 mod write;
 
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
-pub use error::TableError;
+pub use error::{TableError, io_words, suggestion};
 pub use file::{ModelFileError, load_model, save_model};
 pub use format::{Compression, Format, Kind};
 pub use read::{Header, ReadOptions, read, read_bytes};

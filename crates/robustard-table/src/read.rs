@@ -13,7 +13,7 @@ use parquet::file::reader::ChunkReader;
 use rayon::prelude::*;
 
 use crate::csv;
-use crate::error::TableError;
+use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind, PARQUET_MAGIC, compression_of, kind_of};
 use crate::table::Table;
 
@@ -52,15 +52,7 @@ impl Default for ReadOptions {
 pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
-    let failed = |error: std::io::Error| {
-        let reason = match error.kind() {
-            std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            std::io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
-            _ => error.to_string(),
-        };
-        TableError::Read { path: name.clone(), reason }
-    };
+    let failed = |error: std::io::Error| TableError::Read { path: name.clone(), reason: io_words(&error) };
     // A Parquet file is read piece by piece, by several threads; all else at once.
     if !is_stdin && starts_with(path, PARQUET_MAGIC).map_err(failed)? {
         let open = || File::open(path).map_err(ArrowError::from);
@@ -113,7 +105,10 @@ pub fn read_bytes(bytes: Vec<u8>, name: &str, options: &ReadOptions) -> Result<T
             read_parquet(|| Ok(bytes.clone())).map_err(malformed)?
         }
         Kind::Arrow => read_arrow(bytes).map_err(malformed)?,
-        Kind::JsonLines => read_json(&bytes).map_err(malformed)?,
+        Kind::JsonLines => read_json(&bytes).map_err(|error| match first_bad_line(&bytes) {
+            Some(reason) => TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason },
+            None => malformed(error),
+        })?,
     };
     to_table(&schema, batches, name, kind)
 }
@@ -143,13 +138,41 @@ fn malformed(name: &str, kind: Kind, error: &ArrowError) -> TableError {
     TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason: plain(error) }
 }
 
-/// An arrow error without the name of its kind in front.
+/// An arrow error as a person would say it.
 fn plain(error: &ArrowError) -> String {
     let text = error.to_string();
-    match text.split_once(" error: ") {
+    let text = match text.split_once(" error: ") {
         Some((kind, rest)) if !kind.contains(' ') => rest.to_owned(),
         _ => text,
+    };
+    if text.contains("UTF-8") {
+        let place = text.rsplit_once(" at line ").map_or(String::new(), |(_, line)| format!(" in line {line}"));
+        return format!("it is not UTF-8 text{place}; save it as UTF-8, for example by iconv -f latin1 -t utf-8");
     }
+    uneven_line(&text).unwrap_or(text)
+}
+
+/// "Expected 2 records, found 1 records at line 3" in other words.
+fn uneven_line(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("Expected ")?;
+    let words: Vec<&str> = rest.split(' ').collect();
+    let number = |after: &str| words.iter().position(|word| *word == after).and_then(|k| words.get(k + 1)).copied();
+    let (expected, found, line) = (words.first()?, number("found")?, number("line")?);
+    Some(format!(
+        "line {line} has {found} fields where the first line has {expected}; quote fields that hold the delimiter, or \
+         say which it is by --delimiter"
+    ))
+}
+
+/// The first line that is not JSON, and why.
+fn first_bad_line(bytes: &[u8]) -> Option<String> {
+    let lines = bytes.split(|&byte| byte == b'\n').enumerate().filter(|(_, line)| !line.trim_ascii().is_empty());
+    let bad = |(k, line): (usize, &[u8])| {
+        let error = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(line).err()?;
+        let reason = error.to_string().replace(" at line 1 column", " at column");
+        Some(format!("line {} is not a JSON object: {reason}", k + 1))
+    };
+    lines.map(bad).find_map(|reason| reason)
 }
 
 type Batches = (Arc<Schema>, Vec<RecordBatch>);

@@ -5,7 +5,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use parquet::arrow::ArrowWriter;
 
-use crate::error::TableError;
+use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind};
 use crate::table::Table;
 
@@ -18,7 +18,7 @@ pub fn write(table: &Table, path: &Path) -> Result<(), TableError> {
     if path == Path::new("-") {
         return std::io::stdout().lock().write_all(&bytes).map_err(|error| failed(error.to_string()));
     }
-    write_whole(path, &bytes).map_err(|error| failed(error.to_string()))
+    write_whole(path, &bytes).map_err(|error| failed(io_words(&error)))
 }
 
 /// Writes under another name beside the file first, so that a reader never sees half of it.
