@@ -10,7 +10,7 @@ use clap::Args;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
-use robustard::metrics::{coverage, mae, nll, rmse};
+use robustard::metrics::{coverage, mae, mean, rmse};
 use robustard::{Iteration, Preset, Settings};
 use robustard_table::{Missing, Regression, RegressionOptions, Table, read};
 use serde_json::json;
@@ -48,7 +48,7 @@ struct Method {
 struct Scores {
     actual: Vec<f64>,
     predicted: Vec<f64>,
-    std: Vec<f64>,
+    log_density: Vec<f64>,
     lower: Vec<f64>,
     upper: Vec<f64>,
     seconds: f64,
@@ -113,9 +113,10 @@ fn cross_validate(table: &Table, options: &RegressionOptions, folds: &[Vec<usize
         let fitted = Regression::fit(&table.take(&train), options, &mut silent)?;
         scores.seconds += start.elapsed().as_secs_f64();
         let prediction = fitted.regression.predict(&table.take(test), 0.95)?;
-        scores.actual.extend(prediction.rows.iter().map(|&row| target[test[row]]));
+        let actual: Vec<f64> = prediction.rows.iter().map(|&row| target[test[row]]).collect();
+        scores.log_density.extend(prediction.log_density(&actual));
+        scores.actual.extend(actual);
         scores.predicted.extend(prediction.mean);
-        scores.std.extend(prediction.std);
         scores.lower.extend(prediction.lower);
         scores.upper.extend(prediction.upper);
     }
@@ -123,10 +124,10 @@ fn cross_validate(table: &Table, options: &RegressionOptions, folds: &[Vec<usize
 }
 
 impl Scores {
-    /// RMSE, MAE, NLL, coverage.
+    /// RMSE, MAE, NLL (of the distribution that each method predicts), coverage.
     fn measures(&self) -> [f64; 4] {
-        let Self { actual, predicted, std, lower, upper, .. } = self;
-        [rmse(actual, predicted), mae(actual, predicted), nll(actual, predicted, std), coverage(actual, lower, upper)]
+        let Self { actual, predicted, log_density, lower, upper, .. } = self;
+        [rmse(actual, predicted), mae(actual, predicted), -mean(log_density), coverage(actual, lower, upper)]
     }
 }
 

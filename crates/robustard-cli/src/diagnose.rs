@@ -42,6 +42,7 @@ impl Diagnose {
 
 /// One line per fitted row, most suspicious first. Residuals, variances and values are in the target's units.
 pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
+    let target = table.role(&regression.encoder.target, "the target")?;
     let diagnostics = regression.diagnose();
     let order = diagnostics.ranking();
     let deviation = regression.target.deviation;
@@ -55,7 +56,7 @@ pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
         None => ("row".to_owned(), Table::count_column(order.iter().map(|&row| regression.rows[row] + 1))),
     }];
     columns.extend([
-        ("actual".to_owned(), column(&|row| regression.actual(row))),
+        ("actual".to_owned(), column(&|row| target[regression.rows[row]])),
         ("predicted".to_owned(), column(&|row| regression.actual(row) - deviation * diagnostics.loo_residual[row])),
         ("loo_residual".to_owned(), column(&|row| deviation * diagnostics.loo_residual[row])),
         ("noise_variance".to_owned(), column(&|row| deviation * deviation * model.rows.noise_variance[row])),

@@ -254,11 +254,12 @@ fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value>
     let model = &regression.model;
     let diagnostics = regression.diagnose();
     let ids = regression.encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+    let target = table.role(&regression.encoder.target, "the target")?;
     let flagged: Vec<serde_json::Value> = diagnostics
         .flagged_rows()
         .into_iter()
         .map(|row| {
-            let actual = regression.actual(row);
+            let actual = target[regression.rows[row]];
             json!({
                 "row": regression.rows[row] + 1,
                 "id": ids.as_ref().and_then(|ids| ids[regression.rows[row]].clone()),

@@ -93,7 +93,7 @@ fn predict_and_diagnose() {
         rounded(shown(&folder, &["predict", "m", "new.csv", "--only", "--level", "0.8"]))
     );
     let rows = rounded(shown(&folder, &["diagnose", "m", "houses.csv"]));
-    insta::assert_snapshot!("diagnose", rows.lines().take(5).collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!("diagnose", rows.lines().take(9).collect::<Vec<_>>().join("\n"));
     insta::assert_snapshot!(
         "report",
         shown(&folder, &["report", "m", "houses.csv", "-o", "page.html", "--figures", "figures"])

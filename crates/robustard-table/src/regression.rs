@@ -6,7 +6,7 @@ use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
 use robustard::metrics::{coverage, rmse};
 use robustard::solver::{PathRecorder, Paths};
 use robustard::{
-    Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Problem, ProblemError, Settings,
+    Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
     fit_observed,
 };
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,17 @@ pub struct TablePrediction {
     pub upper: Vec<f64>,
     /// Things to tell the user.
     pub notes: Vec<String>,
+    standard: Prediction,
+    scale: TargetScale,
+}
+
+impl TablePrediction {
+    /// Log densities of the targets that came true, one for each of `rows`.
+    pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
+        let TargetScale { mean, deviation } = self.scale;
+        let standard: Vec<f64> = actual.iter().map(|y| (y - mean) / deviation).collect();
+        self.standard.log_density(&standard).into_iter().map(|density| density - deviation.ln()).collect()
+    }
 }
 
 /// A feature in the user's units.
@@ -251,6 +262,8 @@ impl Regression {
             lower: unscaled(&interval.lower),
             upper: unscaled(&interval.upper),
             notes,
+            scale: self.target,
+            standard: prediction,
         })
     }
 

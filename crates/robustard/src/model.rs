@@ -5,7 +5,7 @@ use std::time::Duration;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 use thiserror::Error;
 
 use crate::metrics::{effective_support, mean, trimmed_mean};
@@ -252,6 +252,17 @@ impl PredictiveNoise {
         latent_variance.iter().map(|q| quantile * (self.scale() + q).sqrt()).collect()
     }
 
+    /// Log density of an observation `residual` away from a prediction with this latent variance.
+    pub fn log_density(&self, residual: f64, latent_variance: f64) -> f64 {
+        let scale = (self.scale() + latent_variance).sqrt();
+        match *self {
+            Self::StudentT { degrees, .. } if degrees <= MOST_DEGREES => {
+                StudentsT::new(0.0, scale, degrees.max(LEAST_DEGREES)).map_or(f64::NEG_INFINITY, |t| t.ln_pdf(residual))
+            }
+            _ => Normal::new(0.0, scale).map_or(f64::NEG_INFINITY, |normal| normal.ln_pdf(residual)),
+        }
+    }
+
     /// The number of scales on either side of the mean that hold `level` of the observations.
     fn quantile(&self, level: f64) -> f64 {
         let upper = 0.5 * (1.0 + level);
@@ -275,6 +286,12 @@ pub struct Interval {
 }
 
 impl Prediction {
+    /// Log densities of the observations that came true, under the same distribution as the intervals.
+    pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
+        let residual = actual.iter().zip(&self.mean).map(|(y, m)| y - m);
+        residual.zip(&self.latent_variance).map(|(r, q)| self.noise.log_density(r, *q)).collect()
+    }
+
     /// Central intervals that hold new observations of the model's base noise with probability `level`.
     pub fn interval(&self, level: f64) -> Result<Interval, PredictError> {
         if !(level > 0.0 && level < 1.0) {
