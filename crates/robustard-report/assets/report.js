@@ -187,13 +187,16 @@
   dark.addEventListener("change", () => root.hasAttribute("data-theme") || drawAll());
   // Paper is white.
   let themeBefore = null;
+  let opened = [];
   addEventListener("beforeprint", () => {
     themeBefore = root.getAttribute("data-theme");
     root.setAttribute("data-theme", "light");
-    document.querySelectorAll("details").forEach((details) => (details.open = true));
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((details) => (details.open = true));
     charts.forEach(draw);
   });
   addEventListener("afterprint", () => {
+    opened.forEach((details) => (details.open = false));
     if (themeBefore === null) root.removeAttribute("data-theme");
     else root.setAttribute("data-theme", themeBefore);
     drawAll();
