@@ -21,7 +21,8 @@ CHARTS = {
     "feature-paths", "row-paths",
 }
 HOSTILE = {
-    "columns": ['"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "a\u2028b</td><b>c"],
+    "columns": ['"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>",
+                "a\u2028b</td><a href='javascript:alert(6)'><b>c</b></a>"],
     "id": "who",
     "target": "y<svg onload=alert(3)>",
     "cell": "<script>alert(4)</script>",
@@ -44,10 +45,10 @@ def write_table(name, header, rows):
 
 
 def linear_rows(random_source, count, columns, wrong_share):
-    """y = 3a − 2b + noise; a share of the rows is off by 10 to 30."""
+    """y = 3a − 2b + c + noise; a share of the rows is off by 10 to 30."""
     for _ in range(count):
         x = [random_source.gauss(0, 1) for _ in range(columns)]
-        y = 3 * x[0] - 2 * x[1] + random_source.gauss(0, 1)
+        y = 3 * x[0] - 2 * x[1] + x[2] + random_source.gauss(0, 1)
         if random_source.random() < wrong_share:
             y += random_source.choice([-1, 1]) * random_source.uniform(10, 30)
         yield [round(value, 4) for value in [*x, y]]
@@ -179,6 +180,9 @@ def check_hostile(browser):
     assert any(HOSTILE["cell"] in value for value in page.column(1)), page.column(1)
     ticks = page.page.locator("#chart-features .ytick").all_text_contents()
     assert any("<img" in tick for tick in ticks), ticks
+    # The little markup that plotly knows must not be obeyed either.
+    assert any("<a href=" in tick for tick in ticks), ticks
+    assert page.page.evaluate("document.querySelectorAll('svg a, a[href^=javascript]').length") == 0
     point = page.page.locator("#chart-predicted-actual .trace").last.locator("path.point").first
     point.scroll_into_view_if_needed()
     point.hover(force=True)
