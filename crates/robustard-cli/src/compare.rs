@@ -17,6 +17,7 @@ use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::say;
+use crate::progress::Bar;
 use crate::{Ending, Outcome};
 
 /// Options of `compare`.
@@ -36,6 +37,9 @@ pub struct Compare {
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
+    /// Say nothing but the result and errors
+    #[arg(long)]
+    quiet: bool,
 }
 
 struct Method {
@@ -73,12 +77,24 @@ impl Compare {
         let is_default = options.settings == methods[1].settings;
         let folds = folds(&table, &options, usize::from(self.folds), self.fitting.seed)?;
         let mut results = Vec::new();
+        let mut bar = Bar::new(self.quiet);
+        let count = methods.len() - usize::from(is_default);
         for method in methods.iter().skip(usize::from(is_default)) {
             let options = RegressionOptions { settings: method.settings.clone(), ..options.clone() };
-            results.push((method.name, cross_validate(&table, &options, &folds)?));
+            let mut show = |fold: usize| {
+                let done = results.len() as f64 + fold as f64 / folds.len() as f64;
+                let fold = fold + 1;
+                bar.show(done / count as f64, || format!("{}, fold {fold} of {}", method.name, folds.len()));
+            };
+            let scores = cross_validate(&table, &options, &folds, &mut show)?;
+            results.push((method.name, scores));
         }
+        drop(bar);
         let text = if self.json { as_json(&results)? } else { as_text(&results, &options.encode.target, folds.len())? };
         std::io::stdout().lock().write_all(text.as_bytes())?;
+        if !self.quiet && !self.json {
+            say("note: targets of test rows may be wrong too; RMSE counts those most, MAE less");
+        }
         Ok(Ending::Done)
     }
 }
@@ -102,10 +118,16 @@ fn folds(table: &Table, options: &RegressionOptions, count: usize, seed: u64) ->
     Ok((0..count).map(|fold| rows.iter().copied().skip(fold).step_by(count).collect()).collect())
 }
 
-fn cross_validate(table: &Table, options: &RegressionOptions, folds: &[Vec<usize>]) -> Outcome<Scores> {
+fn cross_validate(
+    table: &Table,
+    options: &RegressionOptions,
+    folds: &[Vec<usize>],
+    show: &mut dyn FnMut(usize),
+) -> Outcome<Scores> {
     let target = table.role(&options.encode.target, "the target")?;
     let mut scores = Scores::default();
     for (fold, test) in folds.iter().enumerate() {
+        show(fold);
         let train: Vec<usize> =
             folds.iter().enumerate().filter(|(k, _)| *k != fold).flat_map(|(_, rows)| rows).copied().collect();
         let start = Instant::now();
@@ -147,7 +169,6 @@ fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<St
             writeln!(out, "Smallest mean absolute error: {name}.")?;
         }
     }
-    say("note: targets of test rows may be wrong too; RMSE counts those most, MAE less");
     Ok(out)
 }
 

@@ -1,15 +1,11 @@
 //! `robustard fit`.
 
 use std::fmt::Write;
-use std::io::{IsTerminal, Write as _};
-use std::ops::ControlFlow;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use clap::Args;
-use robustard::{Iteration, Observer, Status};
+use robustard::Status;
 use robustard_report::{noise_words, short, status_words};
 use robustard_table::{Fitted, Regression, Table, read, save_model, write};
 use serde_json::json;
@@ -17,6 +13,7 @@ use serde_json::json;
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::{self, say};
 use crate::diagnose::row_table;
+use crate::progress::FitProgress;
 use crate::report::{Pages, source_name};
 use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 
@@ -24,8 +21,6 @@ use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 const MOST_ROWS: usize = 10;
 /// Features shown in the summary.
 const MOST_FEATURES: usize = 15;
-/// Progress is shown for fits that take longer.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Options of `fit`.
 #[derive(Args)]
@@ -70,9 +65,9 @@ impl Fit {
         self.check_outputs()?;
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options())?;
-        let mut progress = Progress::new(self.quiet, options.settings.tolerance)?;
+        let mut progress = FitProgress::new(self.quiet, options.settings.tolerance)?;
         let Fitted { regression, notes } = Regression::fit(&table, &options, &mut progress)?;
-        progress.finish();
+        drop(progress);
         if let Some(path) = &self.output {
             save_model(&regression, path)?;
         }
@@ -285,67 +280,4 @@ fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value>
         "quality": regression.quality,
         "left_out": regression.encoder.left_out,
     }))
-}
-
-/// Shows long fits on standard error and stops them at Ctrl-C.
-struct Progress {
-    stop: Arc<AtomicBool>,
-    bar: Option<indicatif::ProgressBar>,
-    is_shown: bool,
-    started: Instant,
-    /// The change at which the fit is done, and the largest so far.
-    tolerance: f64,
-    first_change: f64,
-}
-
-/// Steps of the bar.
-const BAR_LENGTH: u64 = 1000;
-
-fn new_bar() -> indicatif::ProgressBar {
-    let bar = indicatif::ProgressBar::new(BAR_LENGTH);
-    match indicatif::ProgressStyle::with_template("{bar:20} {elapsed} {wide_msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-impl Progress {
-    fn new(quiet: bool, tolerance: f64) -> Outcome<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
-        ctrlc::set_handler(move || {
-            // A second Ctrl-C does not wait for the iteration to end.
-            if seen.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        })?;
-        let is_shown = !quiet && std::io::stderr().is_terminal();
-        Ok(Self { stop, bar: None, is_shown, started: Instant::now(), tolerance, first_change: tolerance })
-    }
-
-    fn finish(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
-}
-
-impl Observer for Progress {
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
-        let record = iteration.record;
-        let change = record.weight_change.max(record.noise_change.unwrap_or(0.0));
-        self.first_change = self.first_change.max(change);
-        if self.is_shown && self.started.elapsed() > PATIENCE {
-            let (tolerance, first) = (self.tolerance, self.first_change);
-            let bar = self.bar.get_or_insert_with(new_bar);
-            // How much of the way from the first change to the tolerance is done, on a log scale; never backwards.
-            let done = (first / change.max(tolerance)).ln() / (first / tolerance).ln();
-            bar.set_position(bar.position().max((done.clamp(0.0, 1.0) * BAR_LENGTH as f64) as u64));
-            bar.set_message(format!(
-                "iteration {}, objective {:.2} (Ctrl-C keeps what there is)",
-                record.iteration, record.objective
-            ));
-        }
-        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

@@ -7,6 +7,7 @@ mod demo;
 mod diagnose;
 mod fit;
 mod predict;
+mod progress;
 mod report;
 
 use std::error::Error;
