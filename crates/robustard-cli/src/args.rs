@@ -108,7 +108,7 @@ pub struct EngineArguments {
     /// per-row or shared
     #[arg(long)]
     noise: Option<String>,
-    /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned or contaminated
+    /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned, contaminated or contaminated-t[:NU]
     #[arg(long)]
     noise_prior: Option<String>,
     /// Any setting by name, such as tolerance=1e-6 (repeat for more)

@@ -439,9 +439,10 @@ impl FittedModel {
         match (base, self.noise) {
             (BaseNoise::Mean, _) => PredictiveNoise::Normal { variance: mean(variances) },
             (BaseNoise::Trimmed, _) => PredictiveNoise::Normal { variance: trimmed_mean(variances, 0.05) },
-            (BaseNoise::Inlier, NoiseModel::StudentT { scale, degrees, .. }) => {
-                PredictiveNoise::StudentT { scale, degrees }
-            }
+            (
+                BaseNoise::Inlier,
+                NoiseModel::StudentT { scale, degrees, .. } | NoiseModel::ContaminatedT { scale, degrees, .. },
+            ) => PredictiveNoise::StudentT { scale, degrees },
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance() },
         }
     }

@@ -12,8 +12,17 @@ use robustard::{
     fit_observed,
 };
 
-const NOISES: [&str; 7] =
-    ["shared", "flat", "inverse-gamma:1.5,0.2", "student-t:4", "student-t:1", "student-t:learned", "contaminated"];
+const NOISES: [&str; 9] = [
+    "shared",
+    "flat",
+    "inverse-gamma:1.5,0.2",
+    "student-t:4",
+    "student-t:1",
+    "student-t:learned",
+    "contaminated",
+    "contaminated-t",
+    "contaminated-t:3",
+];
 
 fn with_noise(noise: &str, settings: Settings) -> Settings {
     match noise.parse::<NoisePrior>() {
@@ -163,7 +172,7 @@ fn rescaling_rescales() {
     let original = Problem::new(data.x.as_ref(), &data.y).unwrap();
     let rescaled = Problem::new(x.as_ref(), &y).unwrap();
     for solver in SolverKind::ALL {
-        for noise in ["shared", "flat", "student-t", "contaminated"] {
+        for noise in ["shared", "flat", "student-t", "contaminated", "contaminated-t"] {
             let settings = Settings {
                 max_iterations: 20,
                 inner_tolerance: 1e-12,

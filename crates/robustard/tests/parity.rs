@@ -8,11 +8,12 @@ use robustard::solver::IterationRecord;
 use robustard::{Acceleration, NoiseKind, NoisePrior, Problem, Route, Settings, SolverKind, fit};
 
 const SHAPES: [(usize, usize); 3] = [(40, 10), (12, 20), (15, 15)];
-const PRIORS: [NoisePrior; 4] = [
+const PRIORS: [NoisePrior; 5] = [
     NoisePrior::Flat,
     NoisePrior::InverseGamma { shape: 2.0, scale: 0.3 },
     NoisePrior::StudentT(robustard::Degrees::Learned),
     NoisePrior::Contaminated,
+    NoisePrior::ContaminatedT(robustard::Degrees::Learned),
 ];
 
 /// Every noise kind and prior once.

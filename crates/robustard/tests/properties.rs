@@ -17,6 +17,8 @@ fn any_prior() -> impl Strategy<Value = NoisePrior> {
         (0.5..5.0f64, 0.1..2.0f64).prop_map(|(shape, scale)| NoisePrior::InverseGamma { shape, scale }),
         (0.7..20.0f64).prop_map(|nu| NoisePrior::StudentT(robustard::Degrees::Fixed(nu))),
         Just(NoisePrior::Contaminated),
+        Just(NoisePrior::ContaminatedT(robustard::Degrees::Learned)),
+        Just(NoisePrior::ContaminatedT(robustard::Degrees::Fixed(5.0))),
     ]
 }
 

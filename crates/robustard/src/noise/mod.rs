@@ -11,15 +11,19 @@
 //! | inverse-gamma (a, b) | Student-t, ν = 2a and s² = b/a given | (2b + e²)/(2a + 1) |
 //! | Student-t | Student-t, s² learnt, ν given or learnt | (νs² + e²)/(ν + 1) |
 //! | contaminated | N(0, s²), a share π with κ times the variance | 1/((1−p)/s² + p/(κs²)) |
+//! | contaminated-t | Student-t, a share π normal with κ times s² | 1/((1−p)(ν+1)/(νs² + e²) + p/(κs²)) |
 //!
 //! Inverse-gamma variances are integrated out rather than set to their mode, which is why that prior and Student-t
 //! noise are one and the same here.
 
+mod gross;
 mod prior;
 
 use std::f64::consts::PI;
 
+use gross::{GrossErrors, log_student};
 use serde::{Deserialize, Serialize};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::gamma::ln_gamma;
 
 pub use prior::{Degrees, NoiseKind, NoisePrior, NoisePriorError};
@@ -86,6 +90,19 @@ pub enum NoiseModel {
         /// κ, the outliers' variance divided by the inliers'.
         ratio: f64,
     },
+    /// Student-t noise with a share of gross errors.
+    ContaminatedT {
+        /// s² of the inliers.
+        scale: f64,
+        /// ν of the inliers.
+        degrees: f64,
+        /// π, the share of gross errors.
+        share: f64,
+        /// κ, the variance of gross errors divided by s².
+        ratio: f64,
+        /// Whether ν is learnt.
+        learns_degrees: bool,
+    },
 }
 
 impl NoiseModel {
@@ -106,6 +123,13 @@ impl NoiseModel {
             (NoiseKind::PerRow, NoisePrior::Contaminated) => {
                 Self::Contaminated { scale: variance, share: START_SHARE, ratio: RATIO_CENTRE }
             }
+            (NoiseKind::PerRow, NoisePrior::ContaminatedT(degrees)) => Self::ContaminatedT {
+                scale: variance,
+                degrees: if let Degrees::Fixed(degrees) = degrees { degrees } else { DEFAULT_DEGREES },
+                share: START_SHARE,
+                ratio: RATIO_CENTRE,
+                learns_degrees: degrees == Degrees::Learned,
+            },
         }
     }
 
@@ -120,7 +144,8 @@ impl NoiseModel {
         let robust = (median(second_moment) / MEDIAN_CHI_SQUARE).clamp(bounds[0], bounds[1]);
         match self {
             Self::StudentT { scale, learning: StudentLearning::Scale | StudentLearning::ScaleAndDegrees, .. }
-            | Self::Contaminated { scale, .. } => *scale = robust,
+            | Self::Contaminated { scale, .. }
+            | Self::ContaminatedT { scale, .. } => *scale = robust,
             Self::Shared { .. } | Self::Flat | Self::StudentT { .. } => {}
         }
     }
@@ -129,7 +154,8 @@ impl NoiseModel {
     fn scale_bounds(&self, bounds: [f64; 2]) -> [f64; 2] {
         let least = match *self {
             Self::StudentT { learning: StudentLearning::ScaleAndDegrees, .. } => DEGREES_RANGE[0],
-            Self::StudentT { degrees, .. } => degrees,
+            Self::ContaminatedT { learns_degrees: true, .. } => DEGREES_RANGE[0],
+            Self::StudentT { degrees, .. } | Self::ContaminatedT { degrees, .. } => degrees,
             _ => return bounds,
         };
         let low = bounds[0] * (least + 1.0) / least;
@@ -165,13 +191,42 @@ impl NoiseModel {
                 // The scale and the ratio share terms: two rounds of coordinate descent, each exact.
                 for _ in 0..2 {
                     *scale = ((inlier_sum + outlier_sum / *ratio) / weight_sum).clamp(bounds[0], bounds[1]);
-                    *ratio = ((outlier_sum / *scale + RATIO_COUNT * RATIO_CENTRE) / (outliers + RATIO_COUNT))
-                        .clamp(RATIO_RANGE[0], RATIO_RANGE[1]);
+                    *ratio = learnt_ratio(outlier_sum / *scale, outliers);
                 }
-                *share = ((outliers + SHARE_COUNTS[0]) / (weight_sum + SHARE_COUNTS[1]))
-                    .clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
+                *share = learnt_share(outliers, weight_sum);
                 bounds.contains(scale)
             }
+            Self::ContaminatedT { scale, degrees, share, ratio, learns_degrees } => {
+                let noise = GrossErrors { scale: *scale, degrees: *degrees, share: *share, ratio: *ratio };
+                let (mut inlier_sum, mut outlier_sum, mut outliers) = (0.0, 0.0, 0.0);
+                let mut inlier_weight = Vec::with_capacity(row_weight.len());
+                for (e2, w) in rows() {
+                    let p = noise.probability(e2);
+                    inlier_sum += w * (1.0 - p) * (*degrees + 1.0) * e2 / (*degrees + e2 / *scale);
+                    outlier_sum += w * p * e2;
+                    outliers += w * p;
+                    inlier_weight.push(w * (1.0 - p));
+                }
+                // As for contaminated normal noise, the inliers' squares weighted by their expected precisions.
+                for _ in 0..2 {
+                    *scale = ((inlier_sum + outlier_sum / *ratio) / weight_sum).clamp(bounds[0], bounds[1]);
+                    *ratio = learnt_ratio(outlier_sum / *scale, outliers);
+                }
+                *share = learnt_share(outliers, weight_sum);
+                if *learns_degrees {
+                    *degrees = improve_degrees(*degrees, *scale, second_moment, &inlier_weight);
+                }
+                bounds.contains(scale)
+            }
+        }
+    }
+
+    fn gross_errors(&self) -> Option<GrossErrors> {
+        match *self {
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                Some(GrossErrors { scale, degrees, share, ratio })
+            }
+            _ => None,
         }
     }
 
@@ -186,6 +241,9 @@ impl NoiseModel {
                 let p = outlier_probability(e2, scale, share, ratio);
                 scale / ((1.0 - p) + p / ratio)
             }
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                GrossErrors { scale, degrees, share, ratio }.variance(e2)
+            }
         }
     }
 
@@ -193,6 +251,7 @@ impl NoiseModel {
     pub fn range(&self) -> [f64; 2] {
         match *self {
             Self::Contaminated { scale, ratio, .. } => [scale, scale * ratio],
+            Self::ContaminatedT { .. } => [self.variance(0.0), f64::INFINITY],
             _ => [0.0, f64::INFINITY],
         }
     }
@@ -214,9 +273,10 @@ impl NoiseModel {
                         w * (divergence + 0.5 * (scale / v).ln() + 0.5 * p * ratio.ln())
                     })
                     .sum();
-                let [outliers, all] = SHARE_COUNTS;
-                terms - outliers * share.ln() - (all - outliers) * (1.0 - share).ln()
-                    + 0.5 * RATIO_COUNT * (ratio.ln() + RATIO_CENTRE / ratio)
+                terms + prior_of_outliers(share, ratio)
+            }
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                GrossErrors { scale, degrees, share, ratio }.penalty(rows()) + prior_of_outliers(share, ratio)
             }
         }
     }
@@ -234,6 +294,9 @@ impl NoiseModel {
                 let log_odds = (p / (1.0 - p)).ln() - (share / (1.0 - share)).ln() + 0.5 * ratio.ln();
                 0.5 * (2.0 * scale * log_odds / gap / variance - 1.0)
             }
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                GrossErrors { scale, degrees, share, ratio }.penalty_slope(variance)
+            }
         }
     }
 
@@ -247,6 +310,8 @@ impl NoiseModel {
             Self::Contaminated { scale, .. } => scale,
             Self::Flat => bulk().max(f64::MIN_POSITIVE),
             Self::StudentT { scale, .. } => bulk().max(scale * LEAST_INLIER_SHARE),
+            // The normal noise with the same quartiles, which gross errors do not move.
+            Self::ContaminatedT { scale, degrees, .. } => scale * quartile_ratio(degrees).powi(2),
         }
     }
 
@@ -254,13 +319,9 @@ impl NoiseModel {
     pub fn log_density(&self, residual: f64, latent: f64, inlier: f64) -> f64 {
         match *self {
             Self::Shared { .. } | Self::Flat => log_normal(residual, inlier + latent),
-            Self::StudentT { scale, degrees, .. } => {
-                let scale = scale + latent;
-                let half = 0.5 * (degrees + 1.0);
-                ln_gamma(half)
-                    - ln_gamma(0.5 * degrees)
-                    - 0.5 * (degrees * PI * scale).ln()
-                    - half * (residual * residual / (degrees * scale)).ln_1p()
+            Self::StudentT { scale, degrees, .. } => log_student(residual, scale + latent, degrees),
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                GrossErrors { scale, degrees, share, ratio }.log_density(residual, latent)
             }
             Self::Contaminated { scale, share, ratio } => {
                 let inlier = (1.0 - share).ln() + log_normal(residual, scale + latent);
@@ -289,6 +350,7 @@ impl NoiseModel {
                 let gap = (1.0 - 1.0 / ratio) / scale;
                 Some(-0.5 * p * (1.0 - p) * gap * gap)
             }
+            Self::ContaminatedT { .. } => self.gross_errors().map(|noise| noise.precision_slope(e2)),
         };
         let (mut square, mut slope, mut precision, mut count) = (0.0, 0.0, 0.0, 0.0);
         for (&e2, &w) in second_moment.iter().zip(row_weight) {
@@ -303,24 +365,28 @@ impl NoiseModel {
         if count > 0.0 && factor.is_finite() { factor.clamp(1.0, MOST_INFLATION) } else { 1.0 }
     }
 
-    /// The probability that a row with this second moment is an outlier, for the model that has one.
+    /// The probability that a row with this second moment is an outlier, for the models that have one.
     pub fn outlier_probability(&self, e2: f64) -> Option<f64> {
         match *self {
             Self::Contaminated { scale, share, ratio } => Some(outlier_probability(e2, scale, share, ratio)),
+            Self::ContaminatedT { .. } => self.gross_errors().map(|noise| noise.probability(e2)),
             _ => None,
         }
     }
 
     /// Number of coordinates of [`Self::to_coordinates`].
-    pub const COORDINATES: usize = 3;
+    pub const COORDINATES: usize = 4;
 
     /// The parameters on unbounded scales, for extrapolation; unused places are 0.
     pub fn to_coordinates(&self) -> [f64; Self::COORDINATES] {
         match *self {
-            Self::Shared { variance } => [variance.ln(), 0.0, 0.0],
-            Self::Flat => [0.0; 3],
-            Self::StudentT { scale, degrees, .. } => [scale.ln(), degrees.ln(), 0.0],
-            Self::Contaminated { scale, share, ratio } => [scale.ln(), (share / (1.0 - share)).ln(), ratio.ln()],
+            Self::Shared { variance } => [variance.ln(), 0.0, 0.0, 0.0],
+            Self::Flat => [0.0; 4],
+            Self::StudentT { scale, degrees, .. } => [scale.ln(), degrees.ln(), 0.0, 0.0],
+            Self::Contaminated { scale, share, ratio } => [scale.ln(), (share / (1.0 - share)).ln(), ratio.ln(), 0.0],
+            Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
+                [scale.ln(), (share / (1.0 - share)).ln(), ratio.ln(), degrees.ln()]
+            }
         }
     }
 
@@ -343,8 +409,40 @@ impl NoiseModel {
                 *share = (1.0 / (1.0 + (-x[1]).exp())).clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
                 *ratio = x[2].exp().clamp(RATIO_RANGE[0], RATIO_RANGE[1]);
             }
+            Self::ContaminatedT { scale, degrees, share, ratio, learns_degrees } => {
+                *scale = x[0].exp().clamp(bounds[0], bounds[1]);
+                *share = (1.0 / (1.0 + (-x[1]).exp())).clamp(SHARE_RANGE[0], SHARE_RANGE[1]);
+                *ratio = x[2].exp().clamp(RATIO_RANGE[0], RATIO_RANGE[1]);
+                if *learns_degrees {
+                    *degrees = x[3].exp().clamp(DEGREES_RANGE[0], DEGREES_RANGE[1]);
+                }
+            }
         }
     }
+}
+
+/// π under its beta prior.
+fn learnt_share(outliers: f64, rows: f64) -> f64 {
+    ((outliers + SHARE_COUNTS[0]) / (rows + SHARE_COUNTS[1])).clamp(SHARE_RANGE[0], SHARE_RANGE[1])
+}
+
+/// κ under its prior, from the outliers' squares divided by s².
+fn learnt_ratio(squares: f64, outliers: f64) -> f64 {
+    ((squares + RATIO_COUNT * RATIO_CENTRE) / (outliers + RATIO_COUNT)).clamp(RATIO_RANGE[0], RATIO_RANGE[1])
+}
+
+/// Minus the log density, up to a constant, of the priors of π and κ.
+fn prior_of_outliers(share: f64, ratio: f64) -> f64 {
+    let [outliers, all] = SHARE_COUNTS;
+    -outliers * share.ln() - (all - outliers) * (1.0 - share).ln()
+        + 0.5 * RATIO_COUNT * (ratio.ln() + RATIO_CENTRE / ratio)
+}
+
+/// The upper quartile of Student-t noise divided by that of normal noise.
+fn quartile_ratio(degrees: f64) -> f64 {
+    const UPPER_QUARTILE: f64 = 0.75;
+    let normal = Normal::standard().inverse_cdf(UPPER_QUARTILE);
+    StudentsT::new(0.0, 1.0, degrees).map_or(1.0, |student| student.inverse_cdf(UPPER_QUARTILE) / normal)
 }
 
 /// c(λ) = a log λ + b/λ + constant for Student-t noise. It is e²'s share of the variational bound in which the row's
@@ -420,103 +518,4 @@ pub(crate) fn median(values: &[f64]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MODELS: [NoiseModel; 4] = [
-        NoiseModel::Flat,
-        NoiseModel::StudentT { scale: 0.7, degrees: 4.0, learning: StudentLearning::Scale },
-        NoiseModel::StudentT { scale: 1.3, degrees: 2.5, learning: StudentLearning::Nothing },
-        NoiseModel::Contaminated { scale: 0.5, share: 0.1, ratio: 30.0 },
-    ];
-
-    fn row_objective(model: &NoiseModel, e2: f64, variance: f64) -> f64 {
-        let at = |ratio| model.penalty(&[variance * ratio], &[1.0]) - model.penalty(&[], &[]);
-        0.5 * e2 / variance + 0.5 * (2.0 * PI * variance).ln() + at(1.0)
-    }
-
-    #[test]
-    fn variance_minimises_the_row_objective() {
-        for model in MODELS {
-            for e2 in [1e-3, 0.4, 2.0, 30.0] {
-                let best = model.variance(e2);
-                let [low, high] = model.range();
-                for factor in [0.9, 0.999, 1.001, 1.1] {
-                    let other = (best * factor).clamp(low, high);
-                    assert!(
-                        row_objective(&model, e2, best) <= row_objective(&model, e2, other) + 1e-12,
-                        "{model:?} {e2} {factor}"
-                    );
-                }
-            }
-        }
-    }
-
-    /// At its best variance a row's objective is minus the log density of the noise.
-    #[test]
-    fn row_objective_is_the_density() {
-        for model in &MODELS[1..] {
-            for e2 in [1e-3f64, 0.4, 2.0, 30.0] {
-                let objective = row_objective(model, e2, model.variance(e2));
-                let density = match model {
-                    NoiseModel::StudentT { scale, .. } | NoiseModel::Contaminated { scale, .. } => {
-                        model.log_density(e2.sqrt(), 0.0, *scale)
-                    }
-                    _ => unreachable!(),
-                };
-                assert!((objective + density).abs() < 1e-10, "{model:?}: {objective} {density}");
-            }
-        }
-    }
-
-    #[test]
-    fn slope_is_the_derivative_of_the_penalty() {
-        for model in MODELS {
-            for e2 in [0.3, 2.0, 9.0] {
-                let v: f64 = model.variance(e2);
-                let step = 1e-5;
-                let up = model.penalty(&[v * f64::exp(step)], &[1.0]);
-                let down = model.penalty(&[v * f64::exp(-step)], &[1.0]);
-                let slope = (up - down) / (2.0 * step);
-                assert!((slope - model.penalty_slope(v)).abs() < 1e-6 * (1.0 + slope.abs()), "{model:?} {e2}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_learnt_scale_starts_at_the_bulk() {
-        let second_moment = [1.0, 2.0, 3.0, 4.0, 1e9];
-        for prior in ["student-t", "contaminated"] {
-            let mut model = NoiseModel::new(NoiseKind::PerRow, prior.parse().unwrap(), 77.0);
-            model.start_at(&second_moment, [1e-9, 1e9]);
-            let scale = model.to_coordinates()[0].exp();
-            assert!((scale - 3.0 / MEDIAN_CHI_SQUARE).abs() < 1e-9, "{prior}: {scale}");
-        }
-        let mut given = NoiseModel::new(NoiseKind::PerRow, "inverse-gamma:2,3".parse().unwrap(), 77.0);
-        given.start_at(&second_moment, [1e-9, 1e9]);
-        assert!((given.to_coordinates()[0].exp() - 1.5).abs() < 1e-12);
-    }
-
-    #[test]
-    fn parameters_never_fit_worse() {
-        let second_moment: Vec<f64> = (0..200).map(|i| ((i * 37 % 101) as f64 / 50.0).powi(4)).collect();
-        let weight: Vec<f64> = (0..200).map(|i| 0.5 + (i % 3) as f64).collect();
-        for prior in ["student-t:3", "student-t:learned", "contaminated"] {
-            let mut model = NoiseModel::new(NoiseKind::PerRow, prior.parse().unwrap(), 1.0);
-            let cost = |model: &NoiseModel| -> f64 {
-                let variance: Vec<f64> = second_moment.iter().map(|e2| model.variance(*e2)).collect();
-                let rows = variance.iter().zip(&second_moment).zip(&weight);
-                model.penalty(&variance, &weight) + rows.map(|((v, e2), w)| 0.5 * w * (e2 / v + v.ln())).sum::<f64>()
-            };
-            let start = cost(&model);
-            let mut before = start;
-            for step in 0..50 {
-                model.fit_parameters(&second_moment, &weight, [1e-12, 1e12]);
-                let after = cost(&model);
-                assert!(after <= before + 1e-9, "{prior} step {step}: {before} {after}");
-                before = after;
-            }
-            assert!(before < start - 1.0, "{prior} did not improve");
-        }
-    }
-}
+mod tests;

@@ -44,12 +44,14 @@ pub enum NoisePrior {
     StudentT(Degrees),
     /// Normal noise of which a learnt share has a learnt, larger variance; gives each row a probability of being an outlier.
     Contaminated,
+    /// Student-t noise of which a learnt share are gross errors: nests the last two.
+    ContaminatedT(Degrees),
 }
 
 /// A noise prior that cannot be read.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error(
-    "'{0}' is not a noise prior; use flat, inverse-gamma:SHAPE,SCALE, student-t, student-t:NU, student-t:learned or contaminated"
+    "'{0}' is not a noise prior; use flat, inverse-gamma:SHAPE,SCALE, student-t, student-t:NU, student-t:learned, contaminated, contaminated-t or contaminated-t:NU"
 )]
 pub struct NoisePriorError(String);
 
@@ -64,10 +66,13 @@ impl FromStr for NoisePrior {
                 "flat" => Ok(Self::Flat),
                 "student-t" => Ok(Self::StudentT(Degrees::Fixed(DEFAULT_DEGREES))),
                 "contaminated" => Ok(Self::Contaminated),
+                "contaminated-t" => Ok(Self::ContaminatedT(Degrees::Learned)),
                 _ => Err(error()),
             },
             Some(("student-t", "learned")) => Ok(Self::StudentT(Degrees::Learned)),
             Some(("student-t", degrees)) => Ok(Self::StudentT(Degrees::Fixed(number(degrees)?))),
+            Some(("contaminated-t", "learned")) => Ok(Self::ContaminatedT(Degrees::Learned)),
+            Some(("contaminated-t", degrees)) => Ok(Self::ContaminatedT(Degrees::Fixed(number(degrees)?))),
             Some(("inverse-gamma", pair)) => {
                 let (shape, scale) = pair.split_once(',').ok_or_else(error)?;
                 Ok(Self::InverseGamma { shape: number(shape)?, scale: number(scale)? })
@@ -85,6 +90,8 @@ impl fmt::Display for NoisePrior {
             Self::StudentT(Degrees::Fixed(degrees)) => write!(f, "student-t:{degrees}"),
             Self::StudentT(Degrees::Learned) => write!(f, "student-t:learned"),
             Self::Contaminated => write!(f, "contaminated"),
+            Self::ContaminatedT(Degrees::Fixed(degrees)) => write!(f, "contaminated-t:{degrees}"),
+            Self::ContaminatedT(Degrees::Learned) => write!(f, "contaminated-t"),
         }
     }
 }
@@ -107,7 +114,15 @@ mod tests {
 
     #[test]
     fn prior_text_round_trips() {
-        for text in ["flat", "inverse-gamma:2,0.5", "student-t:4", "student-t:learned", "contaminated"] {
+        for text in [
+            "flat",
+            "inverse-gamma:2,0.5",
+            "student-t:4",
+            "student-t:learned",
+            "contaminated",
+            "contaminated-t",
+            "contaminated-t:6",
+        ] {
             assert_eq!(text.parse::<NoisePrior>().unwrap().to_string(), text);
         }
         assert_eq!("student-t".parse::<NoisePrior>().unwrap(), NoisePrior::StudentT(Degrees::Fixed(4.0)));

@@ -71,7 +71,7 @@ impl Solver for IrlsL1 {
                 proposal.noise_step = NoiseStep::SecondMoment;
             }
             // With a prior, stationarity of the surrogate reads e²(λ) = r² + λ − λ²z, which is r² + q.
-            NoiseModel::StudentT { .. } | NoiseModel::Contaminated { .. } => {
+            NoiseModel::StudentT { .. } | NoiseModel::Contaminated { .. } | NoiseModel::ContaminatedT { .. } => {
                 for (i, e2) in proposal.second_moment.iter_mut().enumerate() {
                     *e2 = inner.residual()[i].powi(2) + moments.latent_variance[i];
                 }

@@ -73,7 +73,7 @@ pub enum Preset {
 /// |---|---|---|---|
 /// | `solver` | em | em | em, mackay, irls-l2, irls-l1, gradient |
 /// | `noise` | per-row | per-row | shared, per-row |
-/// | `noise_prior` | student-t:4 | flat | flat, inverse-gamma:A,B (A above 0, to 500; B above 0), student-t\[:NU\] (0.1 to 1000), student-t:learned, contaminated |
+/// | `noise_prior` | student-t:4 | flat | flat, inverse-gamma:A,B (A above 0, to 500; B above 0), student-t\[:NU\] (0.1 to 1000), student-t:learned, contaminated, contaminated-t\[:NU\] |
 /// | `studentized_power` | none | none | none, or 0 to 10 |
 /// | `damping_weights` | 1 | 0.02 | above 0, to 1 (1 is undamped) |
 /// | `damping_noise` | 1 | 0.01 | above 0, to 1 |
@@ -249,8 +249,13 @@ impl Settings {
             NoisePrior::InverseGamma { shape, scale } => {
                 shape > 0.0 && shape <= 0.5 * MOST_DEGREES && above_zero(scale)
             }
-            NoisePrior::StudentT(Degrees::Fixed(degrees)) => (LEAST_DEGREES..=MOST_DEGREES).contains(&degrees),
-            NoisePrior::Flat | NoisePrior::StudentT(Degrees::Learned) | NoisePrior::Contaminated => true,
+            NoisePrior::StudentT(Degrees::Fixed(degrees)) | NoisePrior::ContaminatedT(Degrees::Fixed(degrees)) => {
+                (LEAST_DEGREES..=MOST_DEGREES).contains(&degrees)
+            }
+            NoisePrior::Flat
+            | NoisePrior::StudentT(Degrees::Learned)
+            | NoisePrior::Contaminated
+            | NoisePrior::ContaminatedT(Degrees::Learned) => true,
         };
         require(
             prior_holds,

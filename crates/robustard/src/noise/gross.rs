@@ -1,0 +1,165 @@
+//! Student-t noise with a share of gross errors: (1−π)·t_ν(0, s²) + π·N(0, κs²), which nests Student-t noise (π = 0) and
+//! contaminated normal noise (ν → ∞).
+//!
+//! Like every scale mixture of normals its density is exp(−f(e²)) with a concave f, so that the best variance of a row is
+//! λ(e²) = 1/(2f′(e²)) and the penalty that leads there is c(λ) = f(e²) − e²/(2λ) − ½ log 2πλ at the e² with λ(e²) = λ. That
+//! e² has no closed form and is found by Newton's method.
+
+use std::f64::consts::PI;
+
+use statrs::function::gamma::ln_gamma;
+
+use super::log_normal;
+
+/// The parameters of the noise.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GrossErrors {
+    pub scale: f64,
+    pub degrees: f64,
+    pub share: f64,
+    pub ratio: f64,
+}
+
+/// 1/λ of the two components at a second moment, and the probability of the second.
+struct Components {
+    inlier: f64,
+    outlier: f64,
+    log_odds: f64,
+    probability: f64,
+}
+
+impl GrossErrors {
+    /// Terms of the log density that no row changes: those of the inliers and of the odds.
+    fn constants(&self) -> [f64; 2] {
+        let (nu, s2) = (self.degrees, self.scale);
+        let student = ln_gamma(0.5 * (nu + 1.0)) - ln_gamma(0.5 * nu) - 0.5 * (nu * PI * s2).ln();
+        let odds = (self.share / (1.0 - self.share)).ln() - 0.5 * (2.0 * PI * self.ratio * s2).ln() - student;
+        [student + (1.0 - self.share).ln(), odds]
+    }
+
+    fn components(&self, e2: f64, odds: f64) -> Components {
+        let (nu, s2) = (self.degrees, self.scale);
+        let outlier = 1.0 / (self.ratio * s2);
+        let log_odds = odds - 0.5 * e2 * outlier + 0.5 * (nu + 1.0) * (e2 / (nu * s2)).ln_1p();
+        let probability = 1.0 / (1.0 + (-log_odds).exp());
+        Components { inlier: (nu + 1.0) / (nu * s2 + e2), outlier, log_odds, probability }
+    }
+
+    fn precision(&self, e2: f64, odds: f64) -> f64 {
+        let Components { inlier, outlier, probability: p, .. } = self.components(e2, odds);
+        (1.0 - p) * inlier + p * outlier
+    }
+
+    /// d(1/λ)/de².
+    pub fn precision_slope(&self, e2: f64) -> f64 {
+        self.slope(e2, self.constants()[1])
+    }
+
+    fn slope(&self, e2: f64, odds: f64) -> f64 {
+        let Components { inlier, outlier, probability: p, .. } = self.components(e2, odds);
+        -(1.0 - p) * inlier * inlier / (self.degrees + 1.0) - 0.5 * p * (1.0 - p) * (inlier - outlier).powi(2)
+    }
+
+    /// λ(e²).
+    pub fn variance(&self, e2: f64) -> f64 {
+        1.0 / self.precision(e2, self.constants()[1])
+    }
+
+    /// Probability that a row is a gross error.
+    pub fn probability(&self, e2: f64) -> f64 {
+        self.components(e2, self.constants()[1]).probability
+    }
+
+    /// −f(e²) for a residual, with a prediction's own variance added to both components.
+    pub fn log_density(&self, residual: f64, latent: f64) -> f64 {
+        let inlier = (1.0 - self.share).ln() + log_student(residual, self.scale + latent, self.degrees);
+        let outlier = self.share.ln() + log_normal(residual, self.ratio * self.scale + latent);
+        let larger = inlier.max(outlier);
+        larger + ((inlier - larger).exp() + (outlier - larger).exp()).ln()
+    }
+
+    /// Σ ωᵢ c(λᵢ).
+    pub fn penalty(&self, rows: impl Iterator<Item = (f64, f64)>) -> f64 {
+        let [student, odds] = self.constants();
+        let half = 0.5 * (self.degrees + 1.0);
+        rows.map(|(variance, weight)| {
+            let e2 = self.moment_at(variance, odds);
+            // log(a + b) = log a + log(1 + b/a), the components being a and b.
+            let log_odds = self.components(e2, odds).log_odds;
+            let excess = log_odds.max(0.0) + (-log_odds.abs()).exp().ln_1p();
+            let density = student - half * (e2 / (self.degrees * self.scale)).ln_1p() + excess;
+            weight * (-density - 0.5 * e2 / variance - 0.5 * (2.0 * PI * variance).ln())
+        })
+        .sum()
+    }
+
+    /// λ c′(λ).
+    pub fn penalty_slope(&self, variance: f64) -> f64 {
+        0.5 * (self.moment_at(variance, self.constants()[1]) / variance - 1.0)
+    }
+
+    /// The e² with λ(e²) = `variance`; 0 if the variance is smaller than any.
+    fn moment_at(&self, variance: f64, odds: f64) -> f64 {
+        const STEPS: usize = 60;
+        const TOLERANCE: f64 = 1e-13;
+        let wanted = 1.0 / variance;
+        if self.precision(0.0, odds) <= wanted {
+            return 0.0;
+        }
+        // λ ≥ the inliers' own, which is e² = (ν+1)λ − νs²: a bracket from above unless gross errors raise λ beyond it.
+        let (mut low, mut high) = (0.0, (self.degrees + 1.0) * variance);
+        while self.precision(high, odds) > wanted && high < f64::MAX / 4.0 {
+            high *= 4.0;
+        }
+        let mut e2 = 0.5 * high;
+        for _ in 0..STEPS {
+            let gap = self.precision(e2, odds) - wanted;
+            if gap > 0.0 {
+                low = e2
+            } else {
+                high = e2
+            }
+            let newton = e2 - gap / self.slope(e2, odds);
+            let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
+            if (next - e2).abs() <= TOLERANCE * e2 {
+                return next;
+            }
+            e2 = next;
+        }
+        e2
+    }
+}
+
+/// Log density of Student-t noise of scale `s2`.
+pub(super) fn log_student(residual: f64, s2: f64, degrees: f64) -> f64 {
+    let half = 0.5 * (degrees + 1.0);
+    ln_gamma(half)
+        - ln_gamma(0.5 * degrees)
+        - 0.5 * (degrees * PI * s2).ln()
+        - half * (residual * residual / (degrees * s2)).ln_1p()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_and_variances_are_inverse() {
+        for degrees in [1.0, 4.0, 50.0] {
+            for share in [1e-6, 0.1, 0.5] {
+                let noise = GrossErrors { scale: 0.7, degrees, share, ratio: 60.0 };
+                let odds = noise.constants()[1];
+                let mut before = 0.0;
+                for e2 in [1e-6, 0.1, 1.0, 5.0, 20.0, 100.0, 1e4, 1e8] {
+                    let variance = noise.variance(e2);
+                    assert!(variance > before, "{noise:?} {e2}");
+                    before = variance;
+                    let back = noise.moment_at(variance, odds);
+                    // Where λ hardly depends on e², e² cannot be known better than λ.
+                    let loss = -noise.precision(e2, odds) / noise.slope(e2, odds) / e2;
+                    assert!((back - e2).abs() < 1e-9 * e2 * (1.0 + loss), "{noise:?}: {e2} {back}");
+                }
+            }
+        }
+    }
+}
