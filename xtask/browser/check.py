@@ -112,6 +112,8 @@ def check_demo(browser):
     hover = page.page.locator("#chart-predicted-actual .hoverlayer").text_content()
     assert "row " in hover and "actual" in hover, hover
 
+    check_toolbar(page)
+
     # Sorting: numbers down first, then up.
     off = lambda: [abs(float(value)) for value in page.column(4)]
     page.page.uncheck("#flagged")
@@ -159,6 +161,12 @@ def check_demo(browser):
     phone = Watched(browser, page_path, width=390)
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
     phone.close("demo-phone")
+
+
+def check_toolbar(page):
+    """Nothing on the page offers to send data anywhere."""
+    titles = page.page.locator(".modebar-btn").evaluate_all("buttons => buttons.map(b => b.dataset.title)")
+    assert titles and not [title for title in titles if "cloud" in title.lower() or "share" in title.lower()], titles
 
 
 def check_hostile(browser):

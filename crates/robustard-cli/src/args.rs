@@ -39,13 +39,15 @@ fn delimiter(text: &str) -> Result<u8, String> {
 }
 
 impl TableArguments {
-    pub fn options(&self) -> ReadOptions {
+    /// `names` are columns that hold names, not numbers.
+    pub fn options<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> ReadOptions {
         let header = match self.header {
             HeaderArgument::Auto => Header::Auto,
             HeaderArgument::Yes => Header::Yes,
             HeaderArgument::No => Header::No,
         };
-        ReadOptions { kind: self.format, delimiter: self.delimiter, header }
+        let text_columns = names.into_iter().cloned().collect();
+        ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns }
     }
 }
 
@@ -69,7 +71,7 @@ pub struct FitArguments {
     weights: Option<String>,
     /// Names the rows in outputs
     #[arg(long, value_name = "COL")]
-    id: Option<String>,
+    pub id: Option<String>,
     /// Missing values: error, drop (the rows) or impute (median and an indicator column)
     #[arg(long, default_value = "error", value_parser = |text: &str| text.parse::<Missing>())]
     missing: Missing,
@@ -135,11 +137,16 @@ impl FitArguments {
                 Usage("the lengthscale must be finite and above 0, for example --lengthscale 1".to_owned()).into()
             );
         }
+        let has_lengthscale = matches!(self.features, FeatureKind::Fourier { .. } | FeatureKind::Kernel);
+        if self.lengthscale.is_some() && !has_lengthscale {
+            return Err(Usage(format!("{} features have no lengthscale; use it with rff or rbf", self.features)).into());
+        }
         let features = FeatureOptions {
             kind: self.features,
             lengthscale: self.lengthscale,
             seed: self.seed,
             standardize: !self.no_standardize,
+            centre: !self.no_intercept,
         };
         let encode = EncodeOptions {
             target: self.target.clone(),

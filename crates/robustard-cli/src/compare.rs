@@ -62,7 +62,7 @@ impl Compare {
     /// Cross-validates and prints.
     pub fn run(&self) -> Outcome<Ending> {
         let options = self.fitting.options()?;
-        let table = read(&self.table, &self.reading.options())?;
+        let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
         let threads = options.settings.threads;
         let methods = [
             Method { name: "as given", settings: options.settings.clone() },
@@ -160,8 +160,8 @@ fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<St
     writeln!(out, "{:<22} {:>11} {:>11} {:>8} {:>9} {:>8}", "", "RMSE", "MAE", "NLL", "95% hold", "seconds")?;
     for (name, scores) in results {
         let [rmse, mae, nll, covered] = scores.measures();
-        let (rmse, mae) = (robustard_report::short(rmse), robustard_report::short(mae));
-        writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8.3} {:>8.1}% {:>8.2}", 100.0 * covered, scores.seconds)?;
+        let [rmse, mae, nll] = [rmse, mae, nll].map(robustard_report::short);
+        writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8} {:>8.1}% {:>8.2}", 100.0 * covered, scores.seconds)?;
     }
     if results.len() > 1 {
         let best = results.iter().min_by(|a, b| a.1.measures()[1].total_cmp(&b.1.measures()[1]));

@@ -17,7 +17,7 @@ use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Iteration, Preset, Settings};
 use robustard_table::{EncodeOptions, Regression, RegressionOptions, Table};
 
-use crate::report::Pages;
+use crate::report::{Pages, refuse_figures};
 use crate::{Ending, Outcome};
 
 /// Head acceleration in a simulated motorcycle crash (Silverman, 1985).
@@ -112,7 +112,7 @@ fn fit(table: &Table, settings: &Settings) -> Outcome<Regression> {
     let features = FeatureKind::Polynomial { degree: DEGREE };
     let options = RegressionOptions {
         encode: EncodeOptions::new(TARGET),
-        features: FeatureOptions { kind: features, lengthscale: None, seed: 0, standardize: true },
+        features: FeatureOptions { kind: features, lengthscale: None, seed: 0, standardize: true, centre: true },
         intercept: true,
         settings: settings.clone(),
     };
@@ -147,13 +147,16 @@ fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<
 impl Demo {
     /// Fits, prints and writes the page.
     pub fn run(&self) -> Outcome<Ending> {
+        if let Some(folder) = &self.figures {
+            refuse_figures(folder, self.force)?;
+        }
         let data = Motorcycle::new(self.seed)?;
         let table = data.table(&(0..data.times.len()).collect::<Vec<_>>());
         let methods = methods();
         let fits: Vec<Regression> =
             methods.iter().map(|method| fit(&table, &method.settings)).collect::<Outcome<_>>()?;
         let mut text = self.text(&data, &methods, &fits)?;
-        let pages = Pages { page: Some(&self.report), figures: self.figures.as_deref(), force: self.force };
+        let pages = Pages { page: Some(&self.report), figures: self.figures.as_deref() };
         if self.report.exists() && !self.force {
             writeln!(text, "\n{} exists and is left as it is; --force writes it anew.", self.report.display())?;
         } else {

@@ -1,11 +1,12 @@
 //! `robustard diagnose`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robustard_table::{Regression, Table, load_model, read, write};
 
 use crate::args::TableArguments;
+use crate::colour::say;
 use crate::report::check_table;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
@@ -23,6 +24,9 @@ pub struct Diagnose {
     /// Where to write the rows, most suspicious first; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+    /// Say nothing but errors
+    #[arg(long)]
+    quiet: bool,
     /// Overwrite an existing file
     #[arg(long)]
     force: bool,
@@ -33,12 +37,29 @@ impl Diagnose {
     pub fn run(&self) -> Outcome<Ending> {
         refuse_to_overwrite(&self.output, self.force)?;
         let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options())?;
+        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
         check_table(&regression, &table)?;
         write(&row_table(&regression, &table)?, &self.output)?;
+        if !self.quiet && self.output != Path::new("-") {
+            say(&format!("wrote rows to {}", self.output.display()));
+        }
         Ok(Ending::Done)
     }
 }
+
+/// The columns that every diagnosis has.
+const MEASURES: [&str; 10] = [
+    "actual",
+    "predicted",
+    "loo_residual",
+    "noise_variance",
+    "relevance",
+    "leverage",
+    "cooks_distance",
+    "dffits",
+    "z",
+    "flagged",
+];
 
 /// One line per fitted row, most suspicious first. Residuals, variances and values are in the target's units.
 pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
@@ -51,7 +72,8 @@ pub fn row_table(regression: &Regression, table: &Table) -> Outcome<Table> {
     let mut columns = vec![match &regression.encoder.id {
         Some(id) => {
             let ids = table.texts(id)?;
-            (id.clone(), Table::text_column(order.iter().map(|&row| ids[regression.rows[row]].clone())))
+            let name = if MEASURES.contains(&id.as_str()) { format!("id ({id})") } else { id.clone() };
+            (name, Table::text_column(order.iter().map(|&row| ids[regression.rows[row]].clone())))
         }
         None => ("row".to_owned(), Table::count_column(order.iter().map(|&row| regression.rows[row] + 1))),
     }];

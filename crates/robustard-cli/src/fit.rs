@@ -5,16 +5,17 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard::Status;
-use robustard_report::{noise_words, short, status_words};
-use robustard_table::{Fitted, Regression, Table, read, save_model, write};
+use robustard::{Settings, SolverKind, Status};
+use robustard_report::{counted, noise_words, short, status_words};
+use robustard_table::{Fitted, Quality, Regression, Table, read, save_model, write};
 use serde_json::json;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::{self, say};
 use crate::diagnose::row_table;
 use crate::progress::FitProgress;
-use crate::report::{Pages, source_name};
+use crate::report::{Pages, refuse_figures, source_name};
 use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 
 /// Rows shown in the summary.
@@ -26,7 +27,7 @@ const MOST_FEATURES: usize = 15;
 #[derive(Args)]
 #[command(after_help = "Examples:
   robustard fit houses.csv --target price
-  robustard fit houses.csv --target price -o houses.model --rows rows.csv --report houses.html
+  robustard fit houses.csv --target price --save houses
   robustard fit sensors.parquet --target load --id time --missing drop --features rff:256
   cat houses.csv | robustard fit - --target price --json | jq .features")]
 pub struct Fit {
@@ -36,6 +37,9 @@ pub struct Fit {
     reading: TableArguments,
     #[command(flatten)]
     fitting: FitArguments,
+    /// Write everything: the model to NAME.model, the rows to NAME-rows.csv and the page to NAME.html
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    save: Option<PathBuf>,
     /// Write the model to this file
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -61,10 +65,24 @@ pub struct Fit {
 
 impl Fit {
     /// Fits, writes the files and prints the summary.
-    pub fn run(&self) -> Outcome<Ending> {
+    pub fn run(mut self) -> Outcome<Ending> {
+        if let Some(stem) = &self.save {
+            let with = |end: &str| {
+                let mut name = stem.clone().into_os_string();
+                name.push(end);
+                Some(PathBuf::from(name))
+            };
+            self.output = self.output.or(with(".model"));
+            self.rows = self.rows.or(with("-rows.csv"));
+            self.report = self.report.or(with(".html"));
+        }
+        self.run_with_outputs()
+    }
+
+    fn run_with_outputs(&self) -> Outcome<Ending> {
         self.check_outputs()?;
         let options = self.fitting.options()?;
-        let table = read(&self.table, &self.reading.options())?;
+        let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
         let mut progress = FitProgress::new(self.quiet, options.settings.tolerance)?;
         let Fitted { regression, notes } = Regression::fit(&table, &options, &mut progress)?;
         drop(progress);
@@ -74,7 +92,7 @@ impl Fit {
         if let Some(path) = &self.rows {
             write(&row_table(&regression, &table)?, path)?;
         }
-        let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref(), force: self.force };
+        let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
         let written = pages.write(&regression, &table, &source_name(&self.table))?;
         if !self.quiet {
             notes.iter().for_each(|note| say(&format!("note: {note}")));
@@ -115,12 +133,15 @@ impl Fit {
         if self.json && self.writes_to_stdout() {
             return Err(Usage("--json takes standard output; give --rows and --report file names".to_owned()).into());
         }
+        if let Some(folder) = &self.figures {
+            refuse_figures(folder, self.force)?;
+        }
         for (k, path) in paths.iter().enumerate() {
             refuse_to_overwrite(path, self.force)?;
             if paths[..k].contains(path) {
                 return Err(Usage(format!("two outputs go to {}; give each a name of its own", path.display())).into());
             }
-            if **path == self.table {
+            if **path == self.table && self.table != Path::new("-") {
                 return Err(Usage(format!("{} is the table; give the output another name", path.display())).into());
             }
         }
@@ -132,7 +153,7 @@ impl Fit {
         data(&mut out, &self.table, regression, table)?;
         let model = &regression.model;
         let how = status_words(model.status());
-        writeln!(out, "Fit      {noise}")?;
+        writeln!(out, "Fit      {}, {noise}", solver_name(&regression.options.settings))?;
         writeln!(
             out,
             "         {} iterations, {:.2} s, {how}",
@@ -148,12 +169,24 @@ impl Fit {
             quality.loo_r2,
             100.0 * quality.coverage_95
         )?;
+        if Quality::is_optimistic(model) {
+            writeln!(
+                out,
+                "         (too good: {} learnt from {} rows; see robustard compare)",
+                counted(model.active_columns.len(), "weight"),
+                regression.rows.len()
+            )?;
+        }
         features(&mut out, regression)?;
         rows(&mut out, regression, table)?;
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
-        for written in files.chain(pages.iter().cloned()) {
+        let all: Vec<String> = files.chain(pages.iter().cloned()).collect();
+        for written in &all {
             writeln!(out, "Wrote    {written}")?;
+        }
+        if all.is_empty() {
+            writeln!(out, "Next     --save NAME keeps the model, the rows and a page about them")?;
         }
         Ok(out)
     }
@@ -162,19 +195,16 @@ impl Fit {
 fn data(out: &mut String, path: &Path, regression: &Regression, table: &Table) -> Outcome<()> {
     let encoder = &regression.encoder;
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    writeln!(out, "Data     {name}: {} rows, {} columns", table.row_count(), table.names().len())?;
+    let (rows, columns) = (counted(table.row_count(), "row"), counted(table.names().len(), "column"));
+    writeln!(out, "Data     {}: {rows}, {columns}", clipped(&name, 40))?;
     if regression.rows.len() < table.row_count() {
         writeln!(out, "         {} rows fitted", regression.rows.len())?;
     }
     let features = regression.features.names(&encoder.names()).len();
-    writeln!(
-        out,
-        "         predicting {} from {} columns ({features} features)",
-        encoder.target,
-        encoder.columns.len()
-    )?;
+    let (columns, features) = (counted(encoder.columns.len(), "column"), counted(features, "feature"));
+    writeln!(out, "         predicting {} from {columns} ({features})", clipped(&encoder.target, 28))?;
     for left_out in &encoder.left_out {
-        writeln!(out, "         left out: {} ({})", left_out.name, left_out.reason)?;
+        writeln!(out, "         left out: {} ({})", clipped(&left_out.name, 20), clipped(&left_out.reason, 38))?;
     }
     Ok(())
 }
@@ -188,7 +218,7 @@ fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
     for summary in summaries.iter().filter(|summary| summary.kept).take(MOST_FEATURES) {
         let bar = "█".repeat(((summary.relevance.sqrt() * BAR as f64).round() as usize).clamp(1, BAR));
         let (coefficient, error) = (short(summary.coefficient), short(summary.standard_error));
-        writeln!(out, "         {:<24} {coefficient:>12} ± {error:<10} {bar}", clipped(&summary.name, 24))?;
+        writeln!(out, "         {} {coefficient:>12} ± {error:<10} {bar}", padded(&summary.name, 24))?;
     }
     if kept > MOST_FEATURES {
         writeln!(out, "         and {} more", kept - MOST_FEATURES)?;
@@ -228,7 +258,7 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
         let actual = regression.actual(row);
         let predicted = actual - regression.target.deviation * diagnostics.loo_residual[row];
         let off = diagnostics.z[row];
-        writeln!(out, "         {:<20} {:>12} {:>12} {off:>8.1}", clipped(&id, 20), short(actual), short(predicted))?;
+        writeln!(out, "         {} {:>12} {:>12} {off:>8.1}", padded(&id, 20), short(actual), short(predicted))?;
     }
     if flagged.len() > MOST_ROWS {
         writeln!(out, "         and {} more: --rows FILE writes them all", flagged.len() - MOST_ROWS)?;
@@ -236,13 +266,35 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
     Ok(())
 }
 
-/// At most `width` characters, control characters replaced.
+/// At most `width` columns of a terminal, control characters replaced.
 fn clipped(text: &str, width: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
-    if clean.chars().count() <= width {
+    if clean.width() <= width {
         return clean;
     }
-    clean.chars().take(width - 1).chain(['…']).collect()
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used < width
+    };
+    clean.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// The text and spaces to fill `width` columns of a terminal; `{:<width$}` counts characters, of which some are two columns wide.
+fn padded(text: &str, width: usize) -> String {
+    let text = clipped(text, width);
+    let missing = width.saturating_sub(text.width());
+    text + &" ".repeat(missing)
+}
+
+fn solver_name(settings: &Settings) -> &'static str {
+    match settings.solver {
+        SolverKind::Em => "EM",
+        SolverKind::Mackay => "MacKay",
+        SolverKind::IrlsL2 => "ℓ2-IRLS",
+        SolverKind::IrlsL1 => "ℓ1-IRLS",
+        SolverKind::Gradient => "gradient",
+    }
 }
 
 fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value> {

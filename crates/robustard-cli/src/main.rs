@@ -27,7 +27,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
     name = "robustard",
     version,
     after_help = "Examples:
-  robustard fit houses.csv --target price -o houses.model --report houses.html
+  robustard fit houses.csv --target price --save houses
   robustard predict houses.model new.csv -o predicted.csv
   robustard demo
 

@@ -43,12 +43,15 @@ fn level(text: &str) -> Result<f64, String> {
     level.ok_or_else(|| "it must be between 0 and 1, for example 0.95".to_owned())
 }
 
+/// The columns that are added.
+const OWN: [&str; 4] = ["prediction", "std", "lower", "upper"];
+
 impl Predict {
     /// Predicts and writes.
     pub fn run(&self) -> Outcome<Ending> {
         refuse_to_overwrite(&self.output, self.force)?;
         let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options())?;
+        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
         let prediction = regression.predict(&table, self.level)?;
         let mut notes = prediction.notes.clone();
         let used: Vec<&String> = regression.encoder.columns.iter().map(|column| &column.name).collect();
@@ -59,9 +62,14 @@ impl Predict {
                 || encoder.left_out.iter().any(|left| left.name == *name)
                 || [&encoder.id, &encoder.weights].into_iter().flatten().any(|role| role == name)
         };
-        let extra: Vec<String> = table.names().into_iter().filter(|name| !is_known(name)).collect();
+        let extra: Vec<String> =
+            table.names().into_iter().filter(|name| !is_known(name) && !OWN.contains(&name.as_str())).collect();
         if !extra.is_empty() {
             notes.push(format!("columns that the model does not know are ignored: {}", extra.join(", ")));
+        }
+        let replaced: Vec<String> = table.names().into_iter().filter(|name| OWN.contains(&name.as_str())).collect();
+        if !replaced.is_empty() && !self.only {
+            notes.push(format!("columns of the table are replaced by the predictions: {}", replaced.join(", ")));
         }
         // Rows without a prediction stay in the table, with nothing in those columns.
         let spread = |values: &[f64]| {

@@ -41,10 +41,13 @@ impl ReportCommand {
     /// Reads the model and its table and writes the page.
     pub fn run(&self) -> Outcome<Ending> {
         refuse_to_overwrite(&self.output, self.force)?;
+        if let Some(folder) = &self.figures {
+            refuse_figures(folder, self.force)?;
+        }
         let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options())?;
+        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
         check_table(&regression, &table)?;
-        let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref(), force: self.force };
+        let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref() };
         for written in pages.write(&regression, &table, &source_name(&self.table))? {
             if !self.quiet {
                 say(&format!("wrote {written}"));
@@ -70,14 +73,22 @@ pub fn check_table(regression: &Regression, table: &Table) -> Outcome<()> {
     Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
 }
 
+/// A folder that has figures already is left alone unless asked.
+pub fn refuse_figures(folder: &Path, force: bool) -> Outcome<()> {
+    let Ok(mut entries) = folder.read_dir() else { return Ok(()) };
+    let is_figure = |path: &Path| path.extension().is_some_and(|extension| extension == "svg");
+    if !force && entries.any(|entry| entry.is_ok_and(|entry| is_figure(&entry.path()))) {
+        return Err(format!("{} has figures in it; use --force to overwrite them", folder.display()).into());
+    }
+    Ok(())
+}
+
 /// Where the report goes.
 pub struct Pages<'a> {
     /// The page.
     pub page: Option<&'a Path>,
     /// A folder for the charts.
     pub figures: Option<&'a Path>,
-    /// Whether existing files may be overwritten.
-    pub force: bool,
 }
 
 impl Pages<'_> {
@@ -94,7 +105,6 @@ impl Pages<'_> {
                 .map_err(|error| format!("cannot make the folder {}: {}", folder.display(), io_words(&error)))?;
             let files: Vec<_> =
                 figures.iter().map(|figure| (folder.join(format!("{}.svg", figure.name)), &figure.svg)).collect();
-            files.iter().try_for_each(|(path, _)| refuse_to_overwrite(path, self.force))?;
             files.iter().try_for_each(|(path, svg)| write_text(path, svg))?;
             written.push(format!("{} to {}", counted(files.len(), "figure"), folder.display()));
         }

@@ -11,7 +11,8 @@
   const digits = (value) => {
     if (value === null || value === undefined) return "";
     const size = Math.abs(value);
-    return size !== 0 && (size >= 1e7 || size < 1e-4) ? value.toExponential(3) : String(Number(value.toPrecision(5)));
+    if (size !== 0 && (size >= 1e10 || size < 1e-4)) return value.toExponential(3);
+    return String(Number(size >= 1e4 ? value.toFixed(0) : value.toPrecision(5)));
   };
   const rowText = (k) =>
     inert(
@@ -160,7 +161,8 @@
     const config = {
       responsive: true,
       displaylogo: false,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      // Named one by one, so that no button of plotly's that sends data anywhere can be among them.
+      modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { format: "svg", filename: chart.id },
     };
     return Plotly.react(place, data, layout, config).then(() => place.setAttribute("data-drawn", "yes"));
@@ -206,10 +208,11 @@
 
   const PAGE = 50;
   const number = (name, values, isKey) => ({ name, values, isNumber: true, isKey });
+  // Original values are shown as they are, and sorted as numbers where all of them are.
   const text = (name, values) => {
     const filled = values.filter((value) => value !== "" && value !== undefined);
     const isNumber = filled.length > 0 && filled.every((value) => value.trim() !== "" && !isNaN(Number(value)));
-    return { name, values: isNumber ? values.map((v) => (v === "" || v === undefined ? null : Number(v))) : values, isNumber };
+    return { name, values, isNumber, isText: true };
   };
   const columns = [
     text(rows.label_name, rows.label),
@@ -241,12 +244,12 @@
     if (order.column !== null) {
       const { values, isNumber } = columns[order.column];
       const key = order.column === OFF ? (k) => Math.abs(values[k]) : (k) => values[k];
+      const isEmpty = (value) => value === null || value === undefined || value === "";
       const sign = order.down ? -1 : 1;
       found.sort((a, b) => {
         const [p, q] = [key(a), key(b)];
         // Empty cells stay at the end.
-        if (p === null || p === undefined || p === "") return 1;
-        if (q === null || q === undefined || q === "") return -1;
+        if (isEmpty(p) || isEmpty(q)) return Number(isEmpty(p)) - Number(isEmpty(q));
         return sign * (isNumber ? p - q : String(p).localeCompare(String(q)));
       });
     }
@@ -287,7 +290,7 @@
       if (k < rows.flagged) line.className = "flagged";
       columns.forEach((column, c) => {
         const value = column.values[k];
-        const content = value === null || value === undefined ? "" : c === OFF ? value.toFixed(1) : column.isNumber && c > 0 ? digits(value) : String(value);
+        const content = value === null || value === undefined ? "" : c === OFF ? value.toFixed(1) : column.isText ? value : digits(value);
         line.append(element("td", content, column.isNumber ? "number" : ""));
       });
       return line;

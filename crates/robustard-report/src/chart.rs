@@ -141,7 +141,7 @@ pub enum RowField {
     Input,
 }
 
-/// Numbers with as many digits as a chart can show; what is not finite becomes `null`, a gap.
+/// Numbers with nine digits; what is not finite becomes `null`, a gap.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Numbers(pub Vec<f64>);
 
@@ -157,9 +157,9 @@ impl Serialize for Numbers {
     }
 }
 
-/// To six significant digits.
+/// To nine significant digits: more than a chart can show, but prices and populations stay whole.
 fn rounded(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
+    format!("{value:.8e}").parse().unwrap_or(value)
 }
 
 impl Layer {
@@ -194,6 +194,6 @@ mod tests {
     #[test]
     fn numbers_are_short_and_gaps_are_null() {
         let numbers = Numbers(vec![1.0 / 3.0, f64::NAN, 1e-300, -123456789.0, f64::INFINITY]);
-        assert_eq!(serde_json::to_string(&numbers).unwrap(), "[0.333333,null,1e-300,-123457000.0,null]");
+        assert_eq!(serde_json::to_string(&numbers).unwrap(), "[0.333333333,null,1e-300,-123456789.0,null]");
     }
 }

@@ -16,7 +16,10 @@ use robustard_table::{Regression, RegressionError, Table};
 
 use rows::RowList;
 use sections::Section;
-pub use words::{counted, noise_words, short, status_words};
+pub use words::{clipped, counted, noise_words, short, status_words};
+
+/// Longer names are cut on the page.
+const LONGEST_NAME: usize = 80;
 
 /// A report about a regression on its training table.
 #[derive(Debug)]
@@ -43,6 +46,10 @@ struct View<'a> {
     table: &'a Table,
     diagnostics: Diagnostics,
     rows: RowList,
+    /// The target's name.
+    target: String,
+    /// The features' names, in the order of the model's columns.
+    features: Vec<String>,
 }
 
 impl Report {
@@ -50,12 +57,14 @@ impl Report {
     pub fn new(regression: &Regression, table: &Table, source: &str) -> Result<Self, RegressionError> {
         let diagnostics = regression.diagnose();
         let rows = RowList::new(regression, table, &diagnostics)?;
-        let view = View { regression, table, diagnostics, rows };
+        let name = |name: &String| clipped(name, LONGEST_NAME);
+        let features = regression.features.names(&regression.encoder.names()).iter().map(name).collect();
+        let view = View { regression, table, diagnostics, rows, target: name(&regression.encoder.target), features };
         let sections = sections::all(&view)?;
         let encoder = &regression.encoder;
         let status = regression.model.status();
         Ok(Self {
-            title: format!("{} in {source}", encoder.target),
+            title: format!("{} in {}", view.target, clipped(source, LONGEST_NAME)),
             subtitle: format!(
                 "{} fitted, {} used, {} kept of {}",
                 counted(regression.rows.len(), "row"),

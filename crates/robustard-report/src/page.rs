@@ -90,7 +90,7 @@ fn render_section(section: &Section, rows: &RowList) -> Markup {
             @if matches!(section.detail, Detail::Rows) { (render_rows(rows)) }
             div.charts { @for chart in &section.charts { (render_chart(chart)) } }
             @match &section.detail {
-                Detail::Features { kept, more, left_out } => (render_features(kept, *more, left_out)),
+                Detail::Features { kept, more, left_out, intercept } => (render_features(kept, *more, left_out, *intercept)),
                 Detail::Facts(facts) => {
                     details {
                         summary { "Settings and numbers of the fit" }
@@ -113,7 +113,7 @@ fn render_chart(chart: &Chart) -> Markup {
     }
 }
 
-fn render_features(kept: &[FeatureSummary], more: usize, left_out: &[String]) -> Markup {
+fn render_features(kept: &[FeatureSummary], more: usize, left_out: &[String], intercept: Option<f64>) -> Markup {
     // The square root, as on the terminal: a weak feature should still be seen.
     let width = |relevance: f64| format!("width:{:.1}rem", 7.0 * relevance.sqrt().clamp(0.02, 1.0));
     html! {
@@ -129,6 +129,9 @@ fn render_features(kept: &[FeatureSummary], more: usize, left_out: &[String]) ->
                                 td.number { (short(feature.standard_error)) }
                                 td { span.bar style=(width(feature.relevance)) {} }
                             }
+                        }
+                        @if let Some(intercept) = intercept {
+                            tr { td { "(intercept)" } td.number { (short(intercept)) } td {} td {} }
                         }
                     }
                 }

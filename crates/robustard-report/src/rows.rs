@@ -91,7 +91,7 @@ impl RowList {
             flagged: flagged.len(),
             flagged_drawn: flagged.len().min(MOST_DRAWN),
             threshold: diagnostics.threshold,
-            label_name: regression.encoder.id.clone().unwrap_or("row".to_owned()),
+            label_name: cut(regression.encoder.id.clone().unwrap_or("row".to_owned())),
             label,
             row,
             actual: of(&|row| regression.actual(row)),
@@ -164,7 +164,7 @@ fn original_values(regression: &Regression, part: &Table) -> Result<(Vec<String>
         room = left;
         rows.push(values);
     }
-    Ok((names, rows))
+    Ok((names.into_iter().map(cut).collect(), rows))
 }
 
 /// At most [`LONGEST_CELL`] characters.

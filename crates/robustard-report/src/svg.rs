@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use crate::chart::{Axis, Chart, Layer, Mark, Tone};
 use crate::rows::RowList;
-use crate::words::short;
+use crate::words::{clipped, short};
 
 const SIZE: (u32, u32) = (720, 480);
 /// Height of a line of a chart with named places, and of all that is around the lines.
@@ -151,7 +151,7 @@ fn ticks(axis: &Axis, range: &std::ops::Range<f64>) -> Vec<f64> {
 
 fn label(axis: &Axis, place: f64) -> String {
     match axis.categories.get(place.round().max(0.0) as usize) {
-        Some(name) => clipped(name),
+        Some(name) => clipped(name, LONGEST_NAME),
         None if axis.log => short(10f64.powf(place)),
         // A step of 0.1 leaves 0.30000000000000004, and something next to 0 where 0 should be.
         None => short(if place.abs() < 1e-12 { 0.0 } else { place }),
@@ -216,8 +216,8 @@ fn draw_on(root: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart, rows: &RowL
         .build_cartesian_2d(Scale::new(&chart.x, x_range), Scale::new(&chart.y, y_range))?;
     context
         .configure_mesh()
-        .x_desc(clipped(&chart.x.label))
-        .y_desc(clipped(&chart.y.label))
+        .x_desc(clipped(&chart.x.label, LONGEST_NAME))
+        .y_desc(clipped(&chart.y.label, LONGEST_NAME))
         .light_line_style(TRANSPARENT)
         .bold_line_style(RGBColor(228, 231, 236))
         .axis_style(RGBColor(120, 128, 140))
@@ -270,13 +270,6 @@ fn draw_on(root: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart, rows: &RowL
     }
     root.present()?;
     Ok(())
-}
-
-fn clipped(name: &str) -> String {
-    if name.chars().count() <= LONGEST_NAME {
-        return name.to_owned();
-    }
-    name.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -7,12 +7,20 @@ pub fn short(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 || !value.is_finite() {
         format!("{value}")
-    } else if (1e-4..1e7).contains(&magnitude) {
+    } else if (1e-4..1e10).contains(&magnitude) {
         let digits = (4 - magnitude.log10().floor() as i32).clamp(0, 8) as usize;
         let text = format!("{value:.digits$}");
         if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
     } else {
         format!("{value:.3e}")
+    }
+}
+
+/// At most `most` characters.
+pub fn clipped(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
     }
 }
 
@@ -29,7 +37,7 @@ pub fn noise_words(settings: &Settings) -> String {
 pub fn status_words(status: Status) -> &'static str {
     match status {
         Status::Converged => "converged",
-        Status::IterationLimit => "NOT converged: raise --set max_iterations=…, or loosen --set tolerance=…",
+        Status::IterationLimit => "NOT converged (--set max_iterations=… allows more)",
         Status::Interrupted => "interrupted: this is the model so far",
         Status::NumericalTrouble => "stopped by numerical trouble: this is the last good state",
     }

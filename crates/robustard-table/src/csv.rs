@@ -32,14 +32,22 @@ pub(crate) fn find_delimiter(text: &[u8]) -> u8 {
     DELIMITERS.into_iter().rev().max_by_key(|&delimiter| score(delimiter)).filter(|&d| score(d) > 0).unwrap_or(b',')
 }
 
-/// A header is a first row without numbers or empty fields.
+/// A header is a first row without numbers or empty fields, or one with a name above a column of numbers.
 pub(crate) fn has_header(text: &[u8], delimiter: u8, header: Header) -> bool {
-    let is_name = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
     match header {
-        Header::Yes => true,
-        Header::No => false,
-        Header::Auto => lines(text).next().is_none_or(|line| fields(line, delimiter).iter().all(is_name)),
+        Header::Yes => return true,
+        Header::No => return false,
+        Header::Auto => {}
     }
+    let mut rows = lines(text).take(SAMPLE_LINES).map(|line| fields(line, delimiter));
+    let Some(first) = rows.next() else { return true };
+    let rest: Vec<Vec<String>> = rows.collect();
+    let is_name = |field: &String| !field.is_empty() && field.parse::<f64>().is_err();
+    let stands_above_numbers = |(k, field): (usize, &String)| {
+        let below = || rest.iter().filter_map(|row| row.get(k)).filter(|field| !field.is_empty());
+        is_name(field) && below().next().is_some() && below().all(|field| field.parse::<f64>().is_ok())
+    };
+    first.iter().all(is_name) || first.iter().enumerate().any(stands_above_numbers)
 }
 
 fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -61,11 +69,17 @@ fn fields(line: &[u8], delimiter: u8) -> Vec<String> {
 }
 
 /// Parses the text. Columns without a header are named c1, c2, ….
-pub(crate) fn parse(text: &[u8], delimiter: u8, header: bool) -> Result<(Arc<Schema>, Vec<RecordBatch>), ArrowError> {
+pub(crate) fn parse(
+    text: &[u8],
+    delimiter: u8,
+    header: bool,
+    text_columns: &[String],
+) -> Result<(Arc<Schema>, Vec<RecordBatch>), ArrowError> {
     let format = Format::default().with_header(header).with_delimiter(delimiter);
     let (schema, _) = format.infer_schema(text, Some(SAMPLE_ROWS))?;
     let mut typed = Arc::new(named(&schema, header, |field| match field.data_type() {
         DataType::Null => DataType::Utf8,
+        _ if text_columns.iter().any(|name| name == field.name().trim()) => DataType::Utf8,
         other => other.clone(),
     }));
     let mut pieces =
@@ -110,7 +124,10 @@ fn widened(schema: &Schema, column: usize) -> Schema {
 }
 
 fn named(schema: &Schema, header: bool, data_type: impl Fn(&Field) -> DataType) -> Schema {
-    let name = |k: usize, field: &Field| if header { field.name().trim().to_owned() } else { format!("c{}", k + 1) };
+    let name = |k: usize, field: &Field| match field.name().trim() {
+        name if header && !name.is_empty() => name.to_owned(),
+        _ => format!("c{}", k + 1),
+    };
     let fields: Vec<Field> = schema
         .fields()
         .iter()
@@ -140,6 +157,9 @@ mod tests {
             ("1|2\n3|4\n", b'|', false),
             ("a\n1\n2\n", b',', true),
             ("\"x,y\",z\n\"1,2\",3\n", b',', true),
+            (",x,y\n0,1,2\n1,3,4\n", b',', true),
+            ("year,2019,2020\n1,5,6\n", b',', true),
+            ("a,1,2\nb,3,4\n", b',', false),
         ] {
             let found = find_delimiter(text.as_bytes());
             assert_eq!(found as char, delimiter as char, "{text}");
@@ -152,7 +172,7 @@ mod tests {
         let rows = 200_000;
         let text: String =
             std::iter::once("i,x\n".to_owned()).chain((0..rows).map(|i| format!("{i},{}.5\n", i % 7))).collect();
-        let (_, batches) = parse(text.as_bytes(), b',', true).unwrap();
+        let (_, batches) = parse(text.as_bytes(), b',', true, &[]).unwrap();
         let mut next = 0;
         for batch in batches {
             let column = batch.column(0).as_any().downcast_ref::<arrow_array::Int64Array>().unwrap();

@@ -85,10 +85,12 @@ impl EncodeOptions {
 pub enum ColumnKind {
     /// As it is.
     Number,
-    /// As it is, with the median where it is missing and a second column that says where.
+    /// As it is, with the median where it is missing.
     ImputedNumber {
         /// Median of the rows that have a value.
         median: f64,
+        /// Whether a second column says where it was missing: if it was anywhere in the training table.
+        indicator: bool,
     },
     /// One column for each level, 1 in the rows that have it.
     Category {
@@ -212,7 +214,8 @@ impl Encoder {
             .iter()
             .flat_map(|Column { name, kind }| match kind {
                 ColumnKind::Number => vec![name.clone()],
-                ColumnKind::ImputedNumber { .. } => vec![name.clone(), format!("{name} (missing)")],
+                ColumnKind::ImputedNumber { indicator: true, .. } => vec![name.clone(), format!("{name} (missing)")],
+                ColumnKind::ImputedNumber { .. } => vec![name.clone()],
                 ColumnKind::Category { levels } => levels.iter().map(|level| format!("{name}={level}")).collect(),
             })
             .collect()
@@ -224,7 +227,7 @@ impl Encoder {
         let mut next = 0;
         for column in &self.columns {
             match &column.kind {
-                ColumnKind::Number => labels.push(next),
+                ColumnKind::Number | ColumnKind::ImputedNumber { indicator: false, .. } => labels.push(next),
                 ColumnKind::ImputedNumber { .. } => {
                     labels.extend([next, next + 1]);
                     next += 1;
@@ -271,16 +274,19 @@ impl Encoder {
                 let values = number_values(table, &column.name)?;
                 let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
                 Ok(match column.kind {
-                    ColumnKind::ImputedNumber { median } => {
+                    ColumnKind::ImputedNumber { median, indicator } => {
                         let filled = values.iter().map(|value| if value.is_nan() { median } else { *value }).collect();
-                        let indicator = missing.iter().map(|&missing| f64::from(u8::from(missing))).collect();
-                        Values { encoded: vec![filled, indicator], missing: vec![false; values.len()], note: None }
+                        let mut encoded: Vec<Vec<f64>> = vec![filled];
+                        if indicator {
+                            encoded.push(missing.iter().map(|&missing| f64::from(u8::from(missing))).collect());
+                        }
+                        Values { encoded, missing: vec![false; values.len()], note: None }
                     }
                     _ => Values { encoded: vec![values], missing, note: None },
                 })
             }
             ColumnKind::Category { levels } => {
-                Ok(self.category_values(table.texts(&column.name)?, &column.name, levels))
+                Ok(self.category_values(level_texts(table, &column.name)?, &column.name, levels))
             }
         }
     }
@@ -392,7 +398,11 @@ fn kind_of(table: &Table, name: &str, options: &EncodeOptions) -> Result<Result<
             return Ok(Err(format!("holds {data_type}, which is neither numbers nor text")));
         }
     }
-    let texts = table.texts(name)?;
+    let texts = level_texts(table, name)?;
+    let has_text = texts.iter().flatten().next().is_some();
+    if !is_forced && has_text && texts.iter().flatten().all(|text| looks_like_date(text)) {
+        return Ok(Err("holds dates".to_owned()));
+    }
     let has_missing = texts.iter().any(Option::is_none);
     let mut levels: BTreeSet<String> = texts.iter().flatten().cloned().collect();
     let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= texts.len();
@@ -409,6 +419,35 @@ fn kind_of(table: &Table, name: &str, options: &EncodeOptions) -> Result<Result<
     Ok(Ok(ColumnKind::Category { levels: levels.into_iter().collect() }))
 }
 
+/// The levels of a category: a number is the same level however it is written (1, 1.0).
+fn level_texts(table: &Table, name: &str) -> Result<Vec<Option<String>>, TableError> {
+    let is_boolean = *table.column(name)?.data_type() == DataType::Boolean;
+    match table.numbers(name)?.filter(|_| !is_boolean) {
+        Some(values) => Ok(values.iter().map(|value| (!value.is_nan()).then(|| value.to_string())).collect()),
+        None => table.texts(name),
+    }
+}
+
+/// Dates and times as people write them: 31/12/2024, 2024-12, 10:30:00, 1 Jan 2024.
+fn looks_like_date(text: &str) -> bool {
+    const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+    let parts: Vec<&str> =
+        text.split(['/', '.', '-', ':', ' ', ',', 'T', 'Z']).filter(|part| !part.is_empty()).collect();
+    let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_month = |part: &&str| {
+        let start: String = part.chars().take(3).flat_map(char::to_lowercase).collect();
+        MONTHS.contains(&start.as_str())
+    };
+    let (numbers, words): (Vec<&str>, Vec<&str>) = parts.iter().partition(|part| is_number(part));
+    let has_sizes = numbers.iter().all(|part| part.len() <= 2 || part.len() == 4);
+    match (numbers.len(), words.as_slice()) {
+        (3.., []) => has_sizes,
+        (2, []) => has_sizes && numbers[0].len() == 4,
+        (1.., [word]) => has_sizes && is_month(word),
+        _ => false,
+    }
+}
+
 fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, String> {
     let mut present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let Some(&first) = present.first() else { return Err("has no values".to_owned()) };
@@ -416,9 +455,26 @@ fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, St
     if present.iter().all(|value| *value == first) && !(has_missing && options.missing == Missing::Impute) {
         return Err("has one value only".to_owned());
     }
-    if has_missing && options.missing == Missing::Impute {
+    if options.missing == Missing::Impute {
         present.sort_unstable_by(f64::total_cmp);
-        return Ok(ColumnKind::ImputedNumber { median: present[present.len() / 2] });
+        return Ok(ColumnKind::ImputedNumber { median: present[present.len() / 2], indicator: has_missing });
     }
     Ok(ColumnKind::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_known_by_their_looks() {
+        for date in
+            ["01/02/2024", "2.1.2024", "2024/01/02", "2024-01-02 10:00", "2024-01", "10:01:00", "1 Jan 2024", "Dec 24"]
+        {
+            assert!(looks_like_date(date), "{date}");
+        }
+        for other in ["10-20", "red", "A-1", "555-1234", "v1.2", "May flower 3 x", "", "3"] {
+            assert!(!looks_like_date(other), "{other}");
+        }
+    }
 }

@@ -1,14 +1,15 @@
 //! The model file: safetensors, with every list of numbers as a tensor and the rest as JSON in the header.
 //!
-//! The header's metadata has `format` = "robustard", `version` = "1" and `regression`, a JSON description in which each list
-//! of numbers is replaced by `{"tensor": NAME}`; NAME is its path, such as `model.coefficients`. Python opens it with
-//! `safetensors.safe_open`.
+//! The header's metadata has `format` = "robustard", `version` = "1", `regression`, a JSON description in which each list of
+//! numbers is replaced by `{"tensor": NAME}` (NAME is its path, such as `model.coefficients`), and `sha256` of that description
+//! and of all tensors in the order of their names. Python opens it with `safetensors.safe_open`.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::error::io_words;
@@ -74,10 +75,14 @@ pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileE
     let mut description = serde_json::to_value(regression).map_err(|error| failed(error.to_string()))?;
     let mut tensors = Vec::new();
     extract(&mut description, String::new(), &mut tensors);
+    tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let description = description.to_string();
+    let sha256 = checksum(&description, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.bytes.as_slice())));
     let metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_string()),
-        ("regression".to_owned(), description.to_string()),
+        ("regression".to_owned(), description),
+        ("sha256".to_owned(), sha256),
     ]);
     let views = tensors.iter().map(|(name, tensor)| {
         let view = TensorView::new(tensor.dtype, vec![tensor.bytes.len() / 8], &tensor.bytes);
@@ -121,12 +126,34 @@ fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
     }
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
     let text = metadata.get("regression").ok_or_else(|| damaged("it has no description".to_owned()))?;
+    let mut parts: Vec<(String, TensorView<'_>)> = tensors.tensors();
+    parts.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let sha256 = checksum(text, parts.iter().map(|(name, tensor)| (name.as_str(), tensor.data())));
+    if metadata.get("sha256") != Some(&sha256) {
+        return Err(damaged("its checksum does not fit its content".to_owned()));
+    }
     let mut description: Value = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
     let mut budget = bytes.len();
     restore(&mut description, &tensors, &mut budget).map_err(damaged)?;
     let regression: Regression = serde_json::from_value(description).map_err(|error| damaged(error.to_string()))?;
     regression.check().map_err(damaged)?;
     Ok(regression)
+}
+
+/// SHA-256 of the description and of the tensors with their names.
+fn checksum<'a>(description: &str, tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(description.as_bytes());
+    for (name, bytes) in tensors {
+        hasher.update(name.as_bytes());
+        hasher.update(bytes);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Moves the lists of numbers below `value` into `tensors`.
@@ -207,9 +234,12 @@ mod tests {
         assert!(message(&file(&[("format", FORMAT), ("version", "99")])).contains("newer"));
         assert!(message(&file(&[("format", FORMAT)])).contains("damaged"));
         assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", "{}")])).contains("damaged"));
-        let deep = "[".repeat(100_000);
-        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", &deep)])).contains("damaged"));
-        let missing = r#"{"tensor": "nothing"}"#;
-        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", missing)])).contains("missing"));
+        let signed = |description: &str| {
+            let sha256 = checksum(description, [].into_iter());
+            let fields = [("format", FORMAT), ("version", "1"), ("regression", description), ("sha256", &sha256)];
+            message(&file(&fields))
+        };
+        assert!(signed(&"[".repeat(100_000)).contains("damaged"));
+        assert!(signed(r#"{"tensor": "nothing"}"#).contains("missing"));
     }
 }

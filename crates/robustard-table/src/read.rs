@@ -32,7 +32,7 @@ pub enum Header {
 }
 
 /// How to read a table; everything is found out unless given.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// Layout.
     pub kind: Option<Kind>,
@@ -40,12 +40,23 @@ pub struct ReadOptions {
     pub delimiter: Option<u8>,
     /// Header of delimited text.
     pub header: Header,
+    /// Columns of delimited text that are names even if they look like numbers: 007 stays 007.
+    pub text_columns: Vec<String>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { kind: None, delimiter: None, header: Header::Auto }
+        Self { kind: None, delimiter: None, header: Header::Auto, text_columns: Vec::new() }
     }
+}
+
+/// What is known about text columns of a table.
+#[derive(Default)]
+pub(crate) struct Reading<'a> {
+    /// 1,5 is one and a half.
+    pub decimal_comma: bool,
+    /// Columns that stay text.
+    pub text_columns: &'a [String],
 }
 
 /// Reads a file, or standard input for `-`.
@@ -54,10 +65,11 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
     let name = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let failed = |error: std::io::Error| TableError::Read { path: name.clone(), reason: io_words(&error) };
     // A Parquet file is read piece by piece, by several threads; all else at once.
-    if !is_stdin && starts_with(path, PARQUET_MAGIC).map_err(failed)? {
+    let may_be_parquet = !is_stdin && options.kind.is_none_or(|kind| kind == Kind::Parquet);
+    if may_be_parquet && starts_with(path, PARQUET_MAGIC).map_err(failed)? {
         let open = || File::open(path).map_err(ArrowError::from);
         let (schema, batches) = read_parquet(open).map_err(|error| malformed(&name, Kind::Parquet, &error))?;
-        return to_table(&schema, batches, &name, Kind::Parquet);
+        return to_table(&schema, batches, &name, Kind::Parquet, &Reading::default());
     }
     let bytes = if is_stdin {
         let mut bytes = Vec::new();
@@ -66,8 +78,8 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
     } else {
         std::fs::read(path).map_err(failed)?
     };
-    let kind = options.kind.or_else(|| Format::of_path(path).map(|format| format.kind));
-    read_bytes(bytes, &name, &ReadOptions { kind, ..*options })
+    let guess = Format::of_path(path).map(|format| format.kind);
+    read_content(bytes, &name, options, guess)
 }
 
 /// A pipe is not looked into: what is read from it once is gone.
@@ -82,24 +94,36 @@ fn starts_with(path: &Path, magic: &[u8]) -> std::io::Result<bool> {
 
 /// Reads a table from memory; `name` is what messages call it.
 pub fn read_bytes(bytes: Vec<u8>, name: &str, options: &ReadOptions) -> Result<Table, TableError> {
+    read_content(bytes, name, options, None)
+}
+
+/// What a given kind says counts most, then what the content shows, then the `guess` that the name allows.
+fn read_content(bytes: Vec<u8>, name: &str, options: &ReadOptions, guess: Option<Kind>) -> Result<Table, TableError> {
     if bytes.is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
     }
     let bytes = decompress(bytes, name)?;
-    // What the content shows counts for more than the file's name: a Parquet file called .csv is a Parquet file.
-    let kind = match (kind_of(&bytes), options.kind) {
-        (Kind::Csv | Kind::JsonLines, Some(kind)) if kind.is_text() => kind,
-        (shown @ (Kind::Parquet | Kind::Arrow), _) => shown,
-        (shown, Some(kind)) if kind.is_text() => shown,
-        (_, Some(kind)) => kind,
-        (shown, None) => shown,
-    };
+    let kind = options.kind.unwrap_or_else(|| match (kind_of(&bytes), guess) {
+        // A Parquet file called .csv is a Parquet file.
+        (Kind::Csv | Kind::JsonLines, Some(kind)) => kind,
+        (shown, _) => shown,
+    });
     if kind.is_text() && bytes.trim_ascii().is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
     }
     let malformed = |error: ArrowError| malformed(name, kind, &error);
+    let mut reading = Reading { decimal_comma: false, text_columns: &options.text_columns };
     let (schema, batches) = match kind {
-        Kind::Csv | Kind::Tsv => read_csv(bytes, kind, options).map_err(malformed)?,
+        Kind::Csv | Kind::Tsv => {
+            if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+                let reason = "it is UTF-16 text; save it as UTF-8, for example by iconv -f utf-16 -t utf-8".to_owned();
+                return Err(TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason });
+            }
+            let delimiter = csv_delimiter(&bytes, kind, options);
+            // Where commas do not part fields they are decimal commas.
+            reading.decimal_comma = delimiter != b',';
+            read_csv(&bytes, delimiter, options).map_err(malformed)?
+        }
         Kind::Parquet => {
             let bytes = Bytes::from(bytes);
             read_parquet(|| Ok(bytes.clone())).map_err(malformed)?
@@ -110,10 +134,16 @@ pub fn read_bytes(bytes: Vec<u8>, name: &str, options: &ReadOptions) -> Result<T
             None => malformed(error),
         })?,
     };
-    to_table(&schema, batches, name, kind)
+    to_table(&schema, batches, name, kind, &reading)
 }
 
-fn to_table(schema: &Arc<Schema>, batches: Vec<RecordBatch>, name: &str, kind: Kind) -> Result<Table, TableError> {
+fn to_table(
+    schema: &Arc<Schema>,
+    batches: Vec<RecordBatch>,
+    name: &str,
+    kind: Kind,
+    reading: &Reading<'_>,
+) -> Result<Table, TableError> {
     let join = |column: usize| {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
         match batches.as_slice() {
@@ -131,7 +161,7 @@ fn to_table(schema: &Arc<Schema>, batches: Vec<RecordBatch>, name: &str, kind: K
     if batch.num_rows() == 0 {
         return Err(TableError::NoRows { path: name.to_owned() });
     }
-    Table::new(batch, name)
+    Table::new(batch, name, reading)
 }
 
 fn malformed(name: &str, kind: Kind, error: &ArrowError) -> TableError {
@@ -198,12 +228,19 @@ fn decompress(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, TableError> {
     }
 }
 
-fn read_csv(bytes: Vec<u8>, kind: Kind, options: &ReadOptions) -> Result<Batches, ArrowError> {
-    const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-    let text = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&bytes);
-    let default = if kind == Kind::Tsv { b'\t' } else { csv::find_delimiter(text) };
-    let delimiter = options.delimiter.unwrap_or(default);
-    csv::parse(text, delimiter, csv::has_header(text, delimiter, options.header))
+fn csv_delimiter(bytes: &[u8], kind: Kind, options: &ReadOptions) -> u8 {
+    let default = || if kind == Kind::Tsv { b'\t' } else { csv::find_delimiter(without_mark(bytes)) };
+    options.delimiter.unwrap_or_else(default)
+}
+
+/// The text after a byte order mark.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
+}
+
+fn read_csv(bytes: &[u8], delimiter: u8, options: &ReadOptions) -> Result<Batches, ArrowError> {
+    let text = without_mark(bytes);
+    csv::parse(text, delimiter, csv::has_header(text, delimiter, options.header), &options.text_columns)
 }
 
 /// Columns and row groups are read in parallel, each by a reader of its own that `open` gives.

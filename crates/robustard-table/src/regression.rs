@@ -3,7 +3,6 @@
 
 use robustard::faer::Mat;
 use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
-use robustard::metrics::{coverage, rmse};
 use robustard::solver::{PathRecorder, Paths};
 use robustard::{
     Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
@@ -15,6 +14,7 @@ use thiserror::Error;
 
 use crate::encode::{EncodeOptions, Encoded, Encoder};
 use crate::error::TableError;
+use crate::file::hex;
 use crate::table::Table;
 
 /// How a table is fitted.
@@ -59,12 +59,13 @@ pub struct TargetScale {
     pub deviation: f64,
 }
 
-/// How good the fit is, by closed-form leave-one-out.
+/// How good the fit is, by closed-form leave-one-out at the learnt precisions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quality {
     /// Root mean square of the leave-one-out residuals, in the target's units.
     pub loo_rmse: f64,
-    /// Share of the target's variance that leave-one-out predictions explain; below 0 when the mean would do better.
+    /// Share of the target's variance that leave-one-out predictions explain; below 0 when the mean would do better, 0 for a
+    /// target of one value.
     pub loo_r2: f64,
     /// Median absolute leave-one-out residual: what outliers do not move.
     pub loo_median_error: f64,
@@ -114,7 +115,7 @@ impl Fingerprint {
             let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
             hasher.update(&bytes);
         }
-        let sha256 = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = hex(&hasher.finalize());
         Self { rows: inputs.nrows(), inputs: inputs.ncols(), sha256 }
     }
 }
@@ -388,22 +389,50 @@ impl TargetScale {
 }
 
 impl Quality {
+    /// Rows count as often as their weights say.
     fn of(model: &FittedModel, scale: TargetScale) -> Self {
         let diagnostics = model.diagnose();
         let actual = &model.rows.target;
-        let predicted: Vec<f64> = actual.iter().zip(&diagnostics.loo_residual).map(|(y, r)| y - r).collect();
-        let error = rmse(actual, &predicted);
-        let mean = robustard::metrics::mean(actual);
-        let spread = rmse(actual, &vec![mean; actual.len()]);
-        let mut absolute: Vec<f64> = diagnostics.loo_residual.iter().map(|r| r.abs()).collect();
-        absolute.sort_unstable_by(f64::total_cmp);
+        let weight = &model.rows.weight;
+        let total: f64 = weight.iter().sum();
+        let mean_of = |value: &dyn Fn(usize) -> f64| -> f64 {
+            (0..actual.len()).map(|row| weight[row] * value(row)).sum::<f64>() / total
+        };
+        let error = mean_of(&|row| diagnostics.loo_residual[row].powi(2)).sqrt();
+        let mean = mean_of(&|row| actual[row]);
+        let spread = mean_of(&|row| (actual[row] - mean).powi(2)).sqrt();
         let half = model.predictive_noise(model.base_noise).half_widths(0.95, &diagnostics.loo_latent_variance);
-        let end = |sign: f64| -> Vec<f64> { predicted.iter().zip(&half).map(|(p, h)| p + sign * h).collect() };
+        let is_inside = |row: usize| diagnostics.loo_residual[row].abs() <= half[row];
         Self {
             loo_rmse: scale.deviation * error,
-            loo_r2: if spread > 0.0 { 1.0 - (error / spread).powi(2) } else { f64::from(u8::from(error == 0.0)) },
-            loo_median_error: scale.deviation * robustard::metrics::quantile_of_sorted(&absolute, 0.5),
-            coverage_95: coverage(actual, &end(-1.0), &end(1.0)),
+            loo_r2: if spread > 0.0 { 1.0 - (error / spread).powi(2) } else { 0.0 },
+            loo_median_error: scale.deviation * weighted_median(&diagnostics.loo_residual, weight),
+            coverage_95: mean_of(&|row| f64::from(u8::from(is_inside(row)))),
         }
     }
+
+    /// Whether so many weights were learnt from so few rows that these figures are better than those of new rows would be:
+    /// the precisions are held as learnt from all rows, the one left out among them.
+    pub fn is_optimistic(model: &FittedModel) -> bool {
+        const ROWS_PER_WEIGHT: usize = 10;
+        ROWS_PER_WEIGHT * model.active_columns.len() > model.rows.target.len()
+    }
+}
+
+/// Median of absolute values, each counted as often as its weight says.
+fn weighted_median(values: &[f64], weight: &[f64]) -> f64 {
+    let mut order: Vec<(f64, f64)> = values.iter().zip(weight).map(|(value, w)| (value.abs(), *w)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let half = 0.5 * weight.iter().sum::<f64>();
+    let mut before = 0.0;
+    for (k, (value, w)) in order.iter().enumerate() {
+        before += w;
+        if before > half {
+            return *value;
+        }
+        if before == half {
+            return 0.5 * (value + order.get(k + 1).map_or(*value, |next| next.0));
+        }
+    }
+    f64::NAN
 }

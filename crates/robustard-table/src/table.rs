@@ -8,6 +8,7 @@ use arrow_select::take::take;
 use rayon::prelude::*;
 
 use crate::error::TableError;
+use crate::read::Reading;
 
 /// What stands for a missing value in text columns, beside nothing at all.
 const MISSING_WORDS: [&str; 9] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "?"];
@@ -20,12 +21,19 @@ pub struct Table {
 
 impl Table {
     /// Checks that names are distinct; text columns that hold only numbers and words for missing values become numbers.
-    pub(crate) fn new(batch: RecordBatch, path: &str) -> Result<Self, TableError> {
+    pub(crate) fn new(batch: RecordBatch, path: &str, reading: &Reading<'_>) -> Result<Self, TableError> {
         let names: Vec<&String> = batch.schema_ref().fields().iter().map(|field| field.name()).collect();
         if let Some(k) = (0..names.len()).find(|&k| names[..k].contains(&names[k])) {
             return Err(TableError::DuplicateColumn { path: path.to_owned(), column: names[k].clone() });
         }
-        let columns: Vec<ArrayRef> = batch.columns().par_iter().map(settle_text).collect();
+        let settle = |(column, name): (&ArrayRef, &&String)| {
+            if reading.text_columns.contains(*name) {
+                column.clone()
+            } else {
+                settle_text(column, reading.decimal_comma)
+            }
+        };
+        let columns: Vec<ArrayRef> = batch.columns().par_iter().zip(&names).map(settle).collect();
         Ok(Self::from_columns(names.iter().map(|name| name.to_string()).zip(columns).collect()))
     }
 
@@ -119,21 +127,32 @@ pub(crate) fn numbers(column: &ArrayRef) -> Option<Vec<f64>> {
 }
 
 /// Words for missing values become missing values; what is left becomes numbers if all of it is.
-fn settle_text(column: &ArrayRef) -> ArrayRef {
-    if !matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
+fn settle_text(column: &ArrayRef, decimal_comma: bool) -> ArrayRef {
+    let is_text = match column.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => {
+            matches!(values.as_ref(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+        }
+        _ => false,
+    };
+    if !is_text {
         return column.clone();
     }
-    let Ok(text) = cast(column, &DataType::Utf8) else { return column.clone() };
-    let text = text.as_string::<i32>();
+    let Ok(column) = cast(column, &DataType::Utf8) else { return column.clone() };
+    let text = column.as_string::<i32>();
     let first = text.iter().flatten().map(str::trim).find(|value| !MISSING_WORDS.contains(value));
-    let may_be_numeric = first.is_some_and(|value| value.parse::<f64>().is_ok());
+    let number = |value: &str| match value.parse::<f64>() {
+        Err(_) if decimal_comma && !value.contains('.') => value.replacen(',', ".", 1).parse().ok(),
+        parsed => parsed.ok(),
+    };
+    let may_be_numeric = first.is_some_and(|value| number(value).is_some());
     let is_as_meant = |value: &str| value.trim().len() == value.len() && !MISSING_WORDS.contains(&value);
     if !may_be_numeric && text.iter().flatten().all(is_as_meant) {
         return column.clone();
     }
     let meant = || text.iter().map(|value| value.map(str::trim).filter(|value| !MISSING_WORDS.contains(value)));
-    if may_be_numeric && meant().flatten().all(|value| value.parse::<f64>().is_ok()) {
-        Arc::new(meant().map(|value| value.and_then(|value| value.parse().ok())).collect::<Float64Array>())
+    if may_be_numeric && meant().flatten().all(|value| number(value).is_some()) {
+        Arc::new(meant().map(|value| value.and_then(number)).collect::<Float64Array>())
     } else {
         Arc::new(meant().collect::<StringArray>())
     }

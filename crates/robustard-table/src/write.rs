@@ -9,10 +9,20 @@ use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind};
 use crate::table::Table;
 
+/// Names that would promise another format than the CSV they would get.
+const OTHER_FORMATS: [&str; 9] = ["xlsx", "xls", "ods", "dta", "sav", "json", "html", "pdf", "zip"];
+
 /// Writes a table to a file, whole or not at all, or to standard output for `-` (as CSV). The format is that of the name,
 /// CSV if it tells none.
 pub fn write(table: &Table, path: &Path) -> Result<(), TableError> {
     let failed = |reason: String| TableError::Write { path: path.display().to_string(), reason };
+    let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
+    if OTHER_FORMATS.iter().any(|other| extension == *other) {
+        let extension = extension.to_string_lossy();
+        return Err(failed(format!(
+            "tables are not written as .{extension}; use .csv, .tsv, .parquet, .arrow or .jsonl"
+        )));
+    }
     let format = Format::of_path(path).unwrap_or(Format { kind: Kind::Csv, compression: Compression::None });
     let bytes = to_bytes(table, format).map_err(failed)?;
     if path == Path::new("-") {

@@ -156,7 +156,7 @@ fn missing_values_are_refused_dropped_or_filled_in() {
     let filling = Encoder::fit(&table, &with(Missing::Impute)).unwrap();
     assert_eq!(filling.names(), ["x", "x (missing)", "c=a", "c=b", "c=missing"]);
     assert_eq!(filling.groups(), [0, 1, 2, 2, 2]);
-    assert_eq!(filling.columns[0].kind, ColumnKind::ImputedNumber { median: 5.0 });
+    assert_eq!(filling.columns[0].kind, ColumnKind::ImputedNumber { median: 5.0, indicator: true });
     let encoded = filling.encode(&table, &[]).unwrap();
     let row = |i: usize| -> Vec<f64> { (0..5).map(|j| encoded.inputs[(i, j)]).collect() };
     assert_eq!(row(1), [5.0, 1.0, 1.0, 0.0, 0.0]);
@@ -178,4 +178,60 @@ fn new_tables_are_encoded_like_the_old_one() {
     let message =
         encoder.encode(&read_text("area,city,garden\nbig,Paris,true\n").unwrap(), &[]).unwrap_err().to_string();
     assert!(message.contains("'big'") && message.contains("row 1"), "{message}");
+}
+
+/// Names, numbers and dates as people and programs write them.
+#[test]
+fn columns_mean_what_they_say() {
+    let pandas = read_text(",x,y\n0,1.5,2\n1,2.5,3\n").unwrap();
+    assert_eq!(pandas.names(), ["c1", "x", "y"]);
+    let comma = read_text("x;y\n1,5;2\n-0,25;3\n").unwrap();
+    assert_eq!(comma.numbers("x").unwrap().unwrap(), [1.5, -0.25]);
+    let options = ReadOptions { text_columns: vec!["id".to_owned()], ..ReadOptions::default() };
+    let ids = read_bytes(b"id,y\n007,1\n1152921504606846981,2\n1.50,3\n".to_vec(), "t", &options).unwrap();
+    assert_eq!(
+        ids.texts("id").unwrap().into_iter().flatten().collect::<Vec<_>>(),
+        ["007", "1152921504606846981", "1.50"]
+    );
+
+    let dates = read_text("d,x,y\n01/02/2024,1,2\n02/02/2024,2,3\n01/02/2024,3,4\n02/02/2024,4,5\n").unwrap();
+    let encoder = Encoder::fit(&dates, &EncodeOptions::new("y")).unwrap();
+    assert_eq!(encoder.left_out[0].reason, "holds dates");
+
+    // A number is the same level however it is written.
+    let numbers = read_text("g,y\n1,2\n2,3\n1,4\n2,5\n").unwrap();
+    let options = EncodeOptions { categorical: vec!["g".to_owned()], ..EncodeOptions::new("y") };
+    let encoder = Encoder::fit(&numbers, &options).unwrap();
+    let encoded = encoder.encode(&read_text("g\n1.0\n2.0\n").unwrap(), &[]).unwrap();
+    assert_eq!((encoded.inputs[(0, 0)], encoded.inputs[(1, 1)], encoded.notes.len()), (1.0, 1.0, 0));
+
+    // A model that fills in does so in every column, also where the training table had no holes.
+    let holes = read_text("x,z,y\n1,1,2\n,2,3\n3,5,4\n").unwrap();
+    let encoder = Encoder::fit(&holes, &EncodeOptions { missing: Missing::Impute, ..EncodeOptions::new("y") }).unwrap();
+    assert_eq!(encoder.names(), ["x", "x (missing)", "z"]);
+    let encoded = encoder.encode(&read_text("x,z\n,1\n1,\n").unwrap(), &[]).unwrap();
+    assert_eq!((encoded.inputs[(0, 1)], encoded.inputs[(1, 2)]), (1.0, 2.0));
+}
+
+/// Text comes in several shapes from other programs.
+#[test]
+fn text_of_any_arrow_type_is_text() {
+    use arrow_array::types::Int32Type;
+    use arrow_array::{ArrayRef, DictionaryArray, LargeStringArray, RecordBatch, StringViewArray};
+    let words = ["a", "b", "a", "b"];
+    let columns: [(&str, ArrayRef); 4] = [
+        ("large", std::sync::Arc::new(LargeStringArray::from_iter_values(words))),
+        ("view", std::sync::Arc::new(StringViewArray::from_iter_values(words))),
+        ("dictionary", std::sync::Arc::new(words.into_iter().collect::<DictionaryArray<Int32Type>>())),
+        ("y", Table::number_column([1.0, 2.0, 1.5, 2.5])),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(&mut bytes, batch.schema_ref()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let table = read_bytes(bytes, "t.arrow", &ReadOptions::default()).unwrap();
+    let encoder = Encoder::fit(&table, &EncodeOptions::new("y")).unwrap();
+    assert_eq!(encoder.names(), ["large=a", "large=b", "view=a", "view=b", "dictionary=a", "dictionary=b"]);
 }

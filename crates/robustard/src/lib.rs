@@ -46,6 +46,7 @@ struct Readme;
 pub mod diagnostics;
 pub mod evidence;
 pub mod features;
+pub mod lengthscale;
 pub mod metrics;
 pub mod model;
 pub mod noise;

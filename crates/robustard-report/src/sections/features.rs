@@ -1,12 +1,12 @@
 //! What matters?
 
 use robustard::features::Basis;
-use robustard_table::FeatureSummary;
+use robustard_table::{ColumnKind, FeatureSummary};
 
 use super::{Detail, Section};
-use crate::View;
 use crate::chart::{Axis, Chart, Layer, Mark, Tone};
-use crate::words::{counted, short};
+use crate::words::{clipped, counted, short};
+use crate::{LONGEST_NAME, View};
 
 /// Features drawn.
 const MOST_DRAWN: usize = 30;
@@ -16,14 +16,27 @@ const MOST_LISTED: usize = 200;
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
 pub fn section(view: &View<'_>) -> Section {
-    let (mut kept, left_out): (Vec<FeatureSummary>, Vec<FeatureSummary>) =
-        view.regression.feature_summaries().into_iter().partition(|feature| feature.kept);
+    let summaries = view
+        .regression
+        .feature_summaries()
+        .into_iter()
+        .map(|feature| FeatureSummary { name: clipped(&feature.name, LONGEST_NAME), ..feature });
+    let (mut kept, left_out): (Vec<FeatureSummary>, Vec<FeatureSummary>) = summaries.partition(|feature| feature.kept);
     let all = kept.len() + left_out.len();
     let unit = match &view.regression.features.basis {
         Basis::Linear => "The table has the coefficients in the units of the data.",
         _ => "Coefficients are per feature, not per column: predictions say more than they do.",
     };
-    let is_clear = |feature: &&FeatureSummary| feature.coefficient.abs() > NORMAL_95 * feature.standard_error;
+    // A level of a category stands against the intercept and the other levels: its own error says little.
+    let levels: Vec<String> = category_levels(view);
+    let is_clear = |feature: &&FeatureSummary| {
+        feature.coefficient.abs() > NORMAL_95 * feature.standard_error && !levels.contains(&feature.name)
+    };
+    let categories = if kept.iter().any(|feature| levels.contains(&feature.name)) {
+        " Levels of a category are to be compared with each other; their errors hold that of the intercept."
+    } else {
+        ""
+    };
     let clear = kept.iter().filter(is_clear).count();
     let first: Vec<&str> = kept.iter().filter(is_clear).take(3).map(|feature| feature.name.as_str()).collect();
     let answer = if kept.is_empty() {
@@ -42,28 +55,40 @@ pub fn section(view: &View<'_>) -> Section {
             }
             count => format!("{count} have an effect that is clearly not zero, first of all {}", first.join(", ")),
         };
-        format!("{} of {} are kept; {clear}.{rest} {unit}", kept.len(), counted(all, "feature"))
+        let are = if all == 1 { "is" } else { "are" };
+        format!("{} of {} {are} kept; {clear}.{rest} {unit}{categories}", kept.len(), counted(all, "feature"))
     };
     let count = kept.len();
     let charts = if count == 0 { Vec::new() } else { vec![effects(view, count)] };
     let more = count.saturating_sub(MOST_LISTED);
     kept.truncate(MOST_LISTED);
     let left_out = left_out.into_iter().map(|feature| feature.name).collect();
+    let intercept = view.regression.intercept_in_units().filter(|_| view.regression.options.intercept);
     Section {
         id: "features",
         question: "What matters?",
         answer,
         tiles: Vec::new(),
         charts,
-        detail: Detail::Features { kept, more, left_out },
+        detail: Detail::Features { kept, more, left_out, intercept },
     }
+}
+
+/// Names of the columns that stand for levels of categories.
+fn category_levels(view: &View<'_>) -> Vec<String> {
+    let columns = &view.regression.encoder.columns;
+    let levels = columns.iter().filter_map(|column| match &column.kind {
+        ColumnKind::Category { levels } => Some(levels.iter().map(|level| format!("{}={level}", column.name))),
+        _ => None,
+    });
+    levels.flatten().map(|name| clipped(&name, LONGEST_NAME)).collect()
 }
 
 /// Effects of one standard deviation of each feature, so that features of different units can be compared.
 fn effects(view: &View<'_>, kept: usize) -> Chart {
     let regression = view.regression;
-    let target = &regression.encoder.target;
-    let names = regression.features.names(&regression.encoder.names());
+    let target = &view.target;
+    let names = &view.features;
     let first = usize::from(regression.options.intercept);
     let model = &regression.model;
     let mut columns: Vec<usize> = (0..names.len()).filter(|j| model.active_columns.contains(&(j + first))).collect();

@@ -4,9 +4,9 @@ use robustard::Status;
 use robustard::solver::Path;
 
 use super::{Detail, Section};
-use crate::View;
 use crate::chart::{Axis, Chart, Layer, Mark, Numbers, Tone};
-use crate::words::{counted, noise_words, short, status_words};
+use crate::words::{clipped, counted, noise_words, short, status_words};
+use crate::{LONGEST_NAME, View};
 
 pub fn section(view: &View<'_>) -> Section {
     let regression = view.regression;
@@ -39,10 +39,16 @@ pub fn section(view: &View<'_>) -> Section {
     fact("rows in use (entropy of 1/λ)", format!("{:.1}%", 100.0 * model.effective_rows()));
     fact(
         "columns used",
-        regression.encoder.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", "),
+        regression
+            .encoder
+            .columns
+            .iter()
+            .map(|column| clipped(&column.name, LONGEST_NAME))
+            .collect::<Vec<_>>()
+            .join(", "),
     );
     for left_out in &regression.encoder.left_out {
-        fact("column left out", format!("{} ({})", left_out.name, left_out.reason));
+        fact("column left out", format!("{} ({})", clipped(&left_out.name, LONGEST_NAME), left_out.reason));
     }
     let dropped = view.table.row_count() - regression.rows.len();
     if dropped > 0 {
@@ -96,7 +102,7 @@ fn objective(view: &View<'_>) -> Chart {
 /// The paper's Figure 2, features.
 fn feature_paths(view: &View<'_>) -> Chart {
     let regression = view.regression;
-    let names = regression.features.names(&regression.encoder.names());
+    let names = &view.features;
     let groups = regression.feature_groups();
     let kept: Vec<usize> = (0..names.len())
         .filter(|&j| regression.model.active_columns.contains(&(j + usize::from(regression.options.intercept))))

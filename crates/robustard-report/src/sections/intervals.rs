@@ -125,7 +125,7 @@ fn coverage_curve(coverage: &Coverage, n: usize) -> Chart {
 }
 
 fn residuals(view: &View<'_>) -> Chart {
-    let target = &view.regression.encoder.target;
+    let target = &view.target;
     let threshold = view.rows.threshold;
     let ends = range(view.rows.predicted.0.iter().copied());
     Chart {

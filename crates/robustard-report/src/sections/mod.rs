@@ -50,6 +50,8 @@ pub enum Detail {
         more: usize,
         /// The names of the others.
         left_out: Vec<String>,
+        /// The intercept, if there is one that can be told.
+        intercept: Option<f64>,
     },
     /// The suspicious rows as a table.
     Rows,

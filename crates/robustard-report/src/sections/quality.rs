@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use robustard::{Iteration, NoiseKind, Settings};
-use robustard_table::{Regression, RegressionError, RegressionOptions, Table};
+use robustard_table::{Quality, Regression, RegressionError, RegressionOptions, Table};
 
 use super::{Detail, Section, range, tile};
 use crate::View;
 use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
 use crate::rows::single_input;
-use crate::words::short;
+use crate::words::{counted, short};
 
 /// Points of a curve.
 const CURVE_POINTS: usize = 241;
@@ -17,15 +17,28 @@ const LEVEL: f64 = 0.95;
 
 pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
     let quality = &view.regression.quality;
-    let target = &view.regression.encoder.target;
+    let target = &view.target;
     let explained = if quality.loo_r2 > 0.0 {
         format!("Together the predictions explain {:.1}% of the variance of {target}.", 100.0 * quality.loo_r2)
     } else {
         format!("The mean of {target} would predict as well: the columns say nothing about it that lasts.")
     };
+    let is_constant = range(view.rows.actual.0.iter().copied()).into_iter().reduce(|a, b| b - a) == Some(0.0);
+    let explained =
+        if is_constant { format!("{target} has one value only: there is nothing to explain.") } else { explained };
+    let caveat = if Quality::is_optimistic(&view.regression.model) {
+        format!(
+            " These figures flatter the fit: {} were learnt from {} rows, the one left out among them. robustard compare \
+             has figures from rows that were never seen.",
+            counted(view.regression.model.active_columns.len(), "weight"),
+            view.rows.total
+        )
+    } else {
+        String::new()
+    };
     let answer = format!(
         "Each row is predicted from all the others. Half of these predictions are within {} of the actual {target}; \
-         the root mean square error, which wrong rows dominate, is {}. {explained}",
+         the root mean square error, which wrong rows dominate, is {}. {explained}{caveat}",
         short(quality.loo_median_error),
         short(quality.loo_rmse),
     );
@@ -51,7 +64,7 @@ pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
 }
 
 fn predicted_against_actual(view: &View<'_>) -> Chart {
-    let target = &view.regression.encoder.target;
+    let target = &view.target;
     let rows = &view.rows;
     let ends = range(rows.actual.0.iter().chain(&rows.predicted.0).copied());
     Chart {
@@ -85,7 +98,7 @@ pub fn sample_words(view: &View<'_>) -> String {
 /// The paper's Figure 1: the curve and its band, with and without noise of its own for every row.
 fn curve(view: &View<'_>, input: &str) -> Result<Chart, RegressionError> {
     let regression = view.regression;
-    let target = &regression.encoder.target;
+    let target = &view.target;
     let values = view.table.numbers(input)?.unwrap_or_default();
     let [low, high] = range(regression.rows.iter().map(|&row| values[row]));
     let grid: Vec<f64> = (0..CURVE_POINTS)

@@ -41,7 +41,7 @@ pub fn section(view: &View<'_>) -> Section {
 }
 
 fn noise_by_rank(view: &View<'_>) -> Chart {
-    let target = &view.regression.encoder.target;
+    let target = &view.target;
     let explanation = match view.regression.options.settings.noise {
         NoiseKind::PerRow => {
             "The noise variance that the fit gave each row, smallest first. A flat line means that all rows are equally \

@@ -28,7 +28,8 @@ impl Kernel {
         let centres: Vec<&[f64]> = self.centres.chunks(self.inputs.max(1)).collect();
         Ok(Mat::from_fn(inputs.nrows(), centres.len(), |i, j| {
             let distance: f64 = inputs.row(i).iter().zip(centres[j]).map(|(a, b)| (a - b).powi(2)).sum();
-            (-0.5 * distance / (self.lengthscale * self.lengthscale)).exp()
+            // Divided twice: the square of a tiny lengthscale is 0.
+            (-0.5 * (distance / self.lengthscale) / self.lengthscale).exp()
         }))
     }
 }

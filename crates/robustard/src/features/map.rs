@@ -90,6 +90,8 @@ pub struct FeatureOptions {
     pub seed: u64,
     /// Whether inputs (and powers) are standardized.
     pub standardize: bool,
+    /// Whether standardizing takes the mean away too; without an intercept it must not.
+    pub centre: bool,
 }
 
 /// A fitted map from inputs to features.
@@ -123,11 +125,13 @@ pub enum Basis {
 impl FeatureMap {
     /// Makes the map from the training inputs.
     pub fn fit(inputs: MatRef<'_, f64>, options: &FeatureOptions) -> Result<Self, FeatureError> {
-        let standardizer = |values: MatRef<'_, f64>| {
-            if options.standardize { Standardizer::fit(values) } else { Standardizer::identity(values.ncols()) }
+        let standardizer = |values: MatRef<'_, f64>| match (options.standardize, options.centre) {
+            (false, _) => Standardizer::identity(values.ncols()),
+            (true, true) => Standardizer::fit(values),
+            (true, false) => Standardizer { mean: vec![0.0; values.ncols()], ..Standardizer::fit(values) },
         };
         let scaling = match options.kind {
-            FeatureKind::Polynomial { .. } if options.standardize => Standardizer::of_range(inputs),
+            FeatureKind::Polynomial { .. } if options.standardize && options.centre => Standardizer::of_range(inputs),
             _ => standardizer(inputs),
         };
         let scaled = scaling.transform(inputs)?;
@@ -225,7 +229,13 @@ mod tests {
         let names = ["a".to_owned(), "b".to_owned()];
         for kind in ["linear", "poly:3", "rff:5", "rbf"] {
             for standardize in [true, false] {
-                let options = FeatureOptions { kind: kind.parse().unwrap(), lengthscale: None, seed: 1, standardize };
+                let options = FeatureOptions {
+                    kind: kind.parse().unwrap(),
+                    lengthscale: None,
+                    seed: 1,
+                    standardize,
+                    centre: standardize,
+                };
                 let map = FeatureMap::fit(x.as_ref(), &options).unwrap();
                 let features = map.transform(x.as_ref()).unwrap();
                 assert_eq!(features.ncols(), map.names(&names).len(), "{kind}");

@@ -150,6 +150,17 @@ impl NoiseModel {
         }
     }
 
+    /// Multiplies a learnt scale, as when the unit of the target changes.
+    pub(crate) fn rescale(&mut self, factor: f64) {
+        match self {
+            Self::Shared { variance: scale }
+            | Self::StudentT { scale, learning: StudentLearning::Scale | StudentLearning::ScaleAndDegrees, .. }
+            | Self::Contaminated { scale, .. }
+            | Self::ContaminatedT { scale, .. } => *scale *= factor,
+            Self::Flat | Self::StudentT { .. } => {}
+        }
+    }
+
     /// The range of a learnt scale for which every variance lies within `bounds` from below: λ ≥ νs²/(ν + 1).
     fn scale_bounds(&self, bounds: [f64; 2]) -> [f64; 2] {
         let least = match *self {

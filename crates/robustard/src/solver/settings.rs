@@ -11,6 +11,8 @@ use crate::posterior::Route;
 
 /// Range of given degrees of freedom: below, the scale means nothing; above, the noise is normal.
 const LEAST_DEGREES: f64 = 0.1;
+/// More threads than any machine has cores would only wait for each other.
+const MOST_THREADS: usize = 1024;
 const MOST_DEGREES: f64 = 1000.0;
 
 /// The rule that proposes the next (γ, λ).
@@ -95,7 +97,7 @@ pub enum Preset {
 /// | `inner_tolerance` | 1e-7 | 1e-7 | above 0 |
 /// | `inner_max_iterations` | 500 | 500 | 1 and up |
 /// | `base_noise` | inlier | mean | mean, trimmed, inlier |
-/// | `threads` | 0 | 0 | 0 (all cores) and up |
+/// | `threads` | 0 | 0 | 0 (all cores) to 1024 |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -263,6 +265,7 @@ impl Settings {
             &self.noise_prior.to_string(),
             "a prior with parameters in range: NU from 0.1 to 1000, SHAPE above 0 and at most 500, SCALE above 0",
         )?;
+        require(self.threads <= MOST_THREADS, "threads", &self.threads, "0 (all cores) to 1024")?;
         let power = self.studentized_power;
         require(power.is_none_or(|p| (0.0..=10.0).contains(&p)), "studentized_power", &power, "none, or from 0 to 10")?;
         for (name, damping) in [("damping_weights", self.damping_weights), ("damping_noise", self.damping_noise)] {

@@ -1,0 +1,450 @@
+//! Lengthscales of Fourier features, learnt by the gradient of the evidence through the feature map.
+//!
+//! The features are √(2/K) cos((x∘eˡ) W₀ + b) with fixed base frequencies W₀ and phases b; lⱼ = −log of the lengthscale of input
+//! j in units of the start. All Fourier weights share one precision, linear columns (if any) another. At variances λ of the
+//! rows the objective is
+//!
+//! −log p(y | l, γ, sλ) + (5/2) Σ lⱼ²
+//!
+//! over l, log γ and log s, a few steps of L-BFGS in turn with a few updates of the noise model. Scaling all variances and the
+//! noise model's scale by s leaves the noise penalty as it is, so that every step lowers the same bound.
+
+use std::cell::RefCell;
+
+use argmin::core::{CostFunction, Error, Executor, Gradient, State as _};
+use argmin::solver::linesearch::MoreThuenteLineSearch;
+use argmin::solver::quasinewton::LBFGS;
+use faer::linalg::matmul::matmul;
+use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
+use faer::linalg::solvers::{DenseSolveCore, Solve};
+use faer::{Accum, Mat, MatRef, Par, Side};
+use rayon::prelude::*;
+
+use crate::features::Fourier;
+use crate::noise::{NoiseKind, NoiseModel, NoisePrior};
+
+/// Strength of the normal prior of each l: a lengthscale is within a factor e of the start with 5/2 nats to spare.
+const PRIOR_STRENGTH: f64 = 5.0;
+/// Precision of the intercept, in units of the target's variance: as good as none.
+const INTERCEPT_PRECISION: f64 = 1e-6;
+/// L-BFGS steps of a round, and how many steps it remembers.
+const STEPS: u64 = 6;
+const MEMORY: usize = 7;
+/// Noise updates of a round.
+const NOISE_UPDATES: usize = 2;
+/// A round that lowers the bound by less, per row, ends the work.
+const LEAST_GAIN: f64 = 1e-4;
+/// Range of variances, of a standardized target.
+const VARIANCE_BOUNDS: [f64; 2] = [1e-8, 1e8];
+/// Starts, of a standardized target.
+const START_PRECISION: f64 = 1.0;
+const START_VARIANCE: f64 = 0.1;
+/// l, log γ and log s are kept within ±this of their start, where exp is harmless.
+const LARGEST_LOG: f64 = 12.0;
+
+/// How lengthscales are learnt.
+#[derive(Debug, Clone, Copy)]
+pub struct LengthscaleOptions {
+    /// K.
+    pub features: usize,
+    /// Seed of the base frequencies.
+    pub seed: u64,
+    /// One lengthscale per input, or one for all.
+    pub per_input: bool,
+    /// Whether the inputs themselves are features too.
+    pub linear: bool,
+    /// Noise.
+    pub noise: NoiseKind,
+    /// Its prior.
+    pub noise_prior: NoisePrior,
+    /// Rounds of L-BFGS and noise updates.
+    pub rounds: usize,
+}
+
+/// Features with learnt lengthscales.
+#[derive(Debug, Clone)]
+pub struct LearntFourier {
+    /// The features, frequencies scaled.
+    pub fourier: Fourier,
+    /// l, one per input.
+    pub log_scales: Vec<f64>,
+    /// Precision of the Fourier weights, and of the linear ones.
+    pub weight_precision: [f64; 2],
+    /// The noise model.
+    pub noise: NoiseModel,
+    /// Minus the log evidence, plus the penalties of noise and lengthscales.
+    pub bound: f64,
+    /// Posteriors computed.
+    pub evaluations: usize,
+}
+
+/// What is fixed while lengthscales move.
+struct Basis<'a> {
+    inputs: MatRef<'a, f64>,
+    target: &'a [f64],
+    row_weight: &'a [f64],
+    base: Fourier,
+    per_input: bool,
+    linear: bool,
+    par: Par,
+}
+
+/// l, log γ of the Fourier and of the linear weights, log s.
+#[derive(Debug, Clone)]
+struct Point {
+    log_scales: Vec<f64>,
+    log_precision: [f64; 2],
+    log_noise: f64,
+}
+
+/// The posterior at a point.
+struct Evaluation {
+    /// −log p(y), plus the prior of l.
+    cost: f64,
+    gradient: Point,
+    /// r² + q of the rows.
+    second_moment: Vec<f64>,
+}
+
+impl Basis<'_> {
+    fn first_fourier(&self) -> usize {
+        1 + if self.linear { self.inputs.ncols() } else { 0 }
+    }
+
+    fn scaled(&self, log_scales: &[f64]) -> Fourier {
+        let p = self.inputs.ncols();
+        let mut fourier = self.base.clone();
+        fourier.frequencies.iter_mut().enumerate().for_each(|(k, w)| *w *= log_scales[k % p].exp());
+        fourier
+    }
+
+    fn evaluate(&self, point: &Point, variance: &[f64]) -> Option<Evaluation> {
+        let (n, p, k) = (self.inputs.nrows(), self.inputs.ncols(), self.base.phases.len());
+        let first = self.first_fourier();
+        let d = first + k;
+        let fourier = self.scaled(&point.log_scales);
+        let amplitude = (2.0 / k as f64).sqrt();
+        // Cosines go into the design, their slopes beside it.
+        let mut design = Mat::<f64>::zeros(n, d);
+        design.col_as_slice_mut(0).fill(1.0);
+        if self.linear {
+            design.as_mut().subcols_mut(1, p).copy_from(self.inputs);
+        }
+        let mut slopes = Mat::<f64>::zeros(n, k);
+        let frequencies = MatRef::from_column_major_slice(&fourier.frequencies, p, k);
+        matmul(slopes.as_mut(), Accum::Replace, self.inputs, frequencies, 1.0, self.par);
+        let cosines: Vec<&mut [f64]> = design.as_mut().subcols_mut(first, k).col_iter_mut().map(contiguous).collect();
+        let angles: Vec<&mut [f64]> = slopes.col_iter_mut().map(contiguous).collect();
+        cosines.into_par_iter().zip(angles).zip(&fourier.phases).for_each(|((cosines, angles), phase)| {
+            for (cosine, angle) in cosines.iter_mut().zip(angles) {
+                let (sin, cos) = (*angle + phase).sin_cos();
+                *cosine = amplitude * cos;
+                *angle = -amplitude * sin;
+            }
+        });
+
+        let scale = point.log_noise.exp();
+        let weight: Vec<f64> = self.row_weight.iter().zip(variance).map(|(w, v)| w / (scale * v)).collect();
+        let weighted = Mat::from_fn(n, d, |i, j| weight[i] * design[(i, j)]);
+        let precision = |j: usize| match j {
+            0 => INTERCEPT_PRECISION,
+            _ if j < first => point.log_precision[1].exp(),
+            _ => point.log_precision[0].exp(),
+        };
+        let mut information = Mat::<f64>::zeros(d, d);
+        triangular_matmul(
+            information.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            design.transpose(),
+            BlockStructure::Rectangular,
+            weighted.as_ref(),
+            BlockStructure::Rectangular,
+            1.0,
+            self.par,
+        );
+        for j in 0..d {
+            information[(j, j)] += precision(j);
+        }
+        let factor = information.llt(Side::Lower).ok()?;
+        let target = MatRef::from_column_major_slice(self.target, n, 1);
+        let moment = weighted.transpose() * target;
+        let mean = factor.solve(&moment);
+        let covariance = factor.inverse();
+        let mut residual = self.target.to_vec();
+        matmul(
+            faer::MatMut::from_column_major_slice_mut(&mut residual, n, 1),
+            Accum::Add,
+            design.as_ref(),
+            mean.as_ref(),
+            -1.0,
+            self.par,
+        );
+        let mut image = Mat::<f64>::zeros(n, d);
+        matmul(image.as_mut(), Accum::Replace, design.as_ref(), covariance.as_ref(), 1.0, self.par);
+        let mut latent = vec![0.0; n];
+        for j in 0..d {
+            let columns = design.col_as_slice(j).iter().zip(image.col_as_slice(j));
+            latent.iter_mut().zip(columns).for_each(|(q, (x, h))| *q += x * h);
+        }
+        let second_moment: Vec<f64> = residual.iter().zip(&latent).map(|(r, q)| r * r + q).collect();
+
+        let log_determinant: f64 = 2.0 * (0..d).map(|j| factor.L()[(j, j)].ln()).sum::<f64>();
+        let log_prior: f64 = (0..d).map(|j| precision(j).ln()).sum();
+        let rows = self.row_weight.iter().zip(variance);
+        let log_variance: f64 = rows.map(|(w, v)| w * (std::f64::consts::TAU * scale * v).ln()).sum();
+        let fit: f64 = (0..n).map(|i| self.target[i] * weight[i] * residual[i]).sum();
+        let prior: f64 = point.log_scales.iter().map(|l| l * l).sum();
+        let cost = 0.5 * (log_variance + log_determinant - log_prior + fit) + 0.5 * PRIOR_STRENGTH * prior;
+
+        // ∂ log p/∂features = Λ⁻¹(r μᵀ − DΣ), through the slopes to the frequencies.
+        let through: Vec<Vec<f64>> = (0..k)
+            .into_par_iter()
+            .map(|j| {
+                let (slope, image) = (slopes.col_as_slice(j), image.col_as_slice(first + j));
+                let mean = mean[(first + j, 0)];
+                (0..n).map(|i| slope[i] * weight[i] * (residual[i] * mean - image[i])).collect()
+            })
+            .collect();
+        let mut by_frequency = Mat::<f64>::zeros(p, k);
+        let through = Mat::from_fn(n, k, |i, j| through[j][i]);
+        matmul(by_frequency.as_mut(), Accum::Replace, self.inputs.transpose(), through.as_ref(), 1.0, self.par);
+        let by_scale =
+            |input: usize| -> f64 { (0..k).map(|j| by_frequency[(input, j)] * frequencies[(input, j)]).sum() };
+        let mut scales: Vec<f64> =
+            (0..p).map(|input| PRIOR_STRENGTH * point.log_scales[input] - by_scale(input)).collect();
+        if !self.per_input {
+            let mean = scales.iter().sum::<f64>() / p as f64;
+            scales.fill(mean);
+        }
+        let precision_slope = |columns: std::ops::Range<usize>| -> f64 {
+            let size = columns.len() as f64;
+            let square: f64 = columns.map(|j| precision(j) * (mean[(j, 0)].powi(2) + covariance[(j, j)])).sum();
+            0.5 * (square - size)
+        };
+        let noise_slope: f64 = (0..n).map(|i| 0.5 * (self.row_weight[i] - weight[i] * second_moment[i])).sum();
+        let gradient = Point {
+            log_scales: scales,
+            log_precision: [precision_slope(first..d), precision_slope(1..first)],
+            log_noise: noise_slope,
+        };
+        cost.is_finite().then_some(Evaluation { cost, gradient, second_moment })
+    }
+}
+
+fn contiguous(column: faer::ColMut<'_, f64>) -> &mut [f64] {
+    column.try_as_col_major_mut().expect("columns of an own matrix").as_slice_mut()
+}
+
+impl Point {
+    fn to_vector(&self) -> Vec<f64> {
+        [&self.log_scales[..], &self.log_precision, &[self.log_noise]].concat()
+    }
+
+    fn of_vector(values: &[f64]) -> Self {
+        let p = values.len() - 3;
+        let limited = |value: f64| value.clamp(-LARGEST_LOG, LARGEST_LOG);
+        Self {
+            log_scales: values[..p].iter().map(|l| limited(*l)).collect(),
+            log_precision: [limited(values[p]), limited(values[p + 1])],
+            log_noise: limited(values[p + 2]),
+        }
+    }
+}
+
+/// The objective as argmin takes it; cost and gradient of a point are asked for one after the other and worked out once.
+struct Objective<'a> {
+    basis: &'a Basis<'a>,
+    variance: &'a [f64],
+    last: RefCell<Visited>,
+    evaluations: RefCell<usize>,
+}
+
+/// Where the objective was last asked for.
+#[derive(Clone)]
+struct Visited {
+    at: Vec<f64>,
+    cost: f64,
+    gradient: Vec<f64>,
+}
+
+impl Objective<'_> {
+    fn at(&self, values: &[f64]) -> Visited {
+        if self.last.borrow().at == values {
+            return self.last.borrow().clone();
+        }
+        *self.evaluations.borrow_mut() += 1;
+        let (cost, gradient) = match self.basis.evaluate(&Point::of_vector(values), self.variance) {
+            Some(evaluation) => (evaluation.cost, evaluation.gradient.to_vector()),
+            // A wall: the line search turns back.
+            None => (f64::MAX.sqrt(), vec![0.0; values.len()]),
+        };
+        let visited = Visited { at: values.to_vec(), cost, gradient };
+        self.last.replace(visited.clone());
+        visited
+    }
+}
+
+impl CostFunction for &Objective<'_> {
+    type Param = Vec<f64>;
+    type Output = f64;
+
+    fn cost(&self, values: &Vec<f64>) -> Result<f64, Error> {
+        Ok(self.at(values).cost)
+    }
+}
+
+impl Gradient for &Objective<'_> {
+    type Param = Vec<f64>;
+    type Gradient = Vec<f64>;
+
+    fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
+        Ok(self.at(values).gradient)
+    }
+}
+
+/// Learns the lengthscales for standardized inputs (n × p) and a standardized target. None if no posterior could be computed.
+pub fn learn(
+    inputs: MatRef<'_, f64>,
+    target: &[f64],
+    row_weight: &[f64],
+    options: &LengthscaleOptions,
+    par: Par,
+) -> Option<LearntFourier> {
+    let p = inputs.ncols();
+    let base = Fourier::new(p, options.features, 1.0 / p as f64, options.seed).ok()?;
+    let basis = Basis { inputs, target, row_weight, base, per_input: options.per_input, linear: options.linear, par };
+    let mut point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
+    let mut noise = NoiseModel::new(options.noise, options.noise_prior, START_VARIANCE);
+    let mut variance = vec![START_VARIANCE; target.len()];
+    let mut evaluations = 0;
+    let mut bound = f64::INFINITY;
+    for round in 0..options.rounds {
+        // The noise for the present features.
+        let updates = if round == 0 { 2 * NOISE_UPDATES } else { NOISE_UPDATES };
+        let mut now = basis.evaluate(&point, &variance)?;
+        for update in 0..updates {
+            if round == 0 && update == 0 {
+                noise.start_at(&now.second_moment, VARIANCE_BOUNDS);
+            }
+            update_noise(&mut noise, &mut variance, &now.second_moment, row_weight);
+            now = basis.evaluate(&point, &variance)?;
+        }
+        evaluations += 1 + updates;
+        let penalty = noise.penalty(&variance, row_weight);
+        let before = bound;
+        bound = now.cost + penalty;
+        if before - bound < LEAST_GAIN * target.len() as f64 && round > 1 {
+            break;
+        }
+        let objective = Objective {
+            basis: &basis,
+            variance: &variance,
+            last: RefCell::new(Visited { at: point.to_vector(), cost: now.cost, gradient: now.gradient.to_vector() }),
+            evaluations: RefCell::new(0),
+        };
+        let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
+        let run =
+            Executor::new(&objective, solver).configure(|state| state.param(point.to_vector()).max_iters(STEPS)).run();
+        evaluations += *objective.evaluations.borrow();
+        // A line search that fails leaves the point where it was; the noise updates go on from there.
+        if let Ok(run) = run
+            && let Some(best) = run.state().get_best_param()
+            && run.state().get_best_cost() < now.cost
+        {
+            point = Point::of_vector(best);
+            let factor = point.log_noise.exp();
+            variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(VARIANCE_BOUNDS[0], VARIANCE_BOUNDS[1]));
+            noise.rescale(factor);
+            point.log_noise = 0.0;
+        }
+    }
+    Some(LearntFourier {
+        fourier: basis.scaled(&point.log_scales),
+        log_scales: point.log_scales,
+        weight_precision: point.log_precision.map(f64::exp),
+        noise,
+        bound,
+        evaluations,
+    })
+}
+
+fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f64], row_weight: &[f64]) {
+    let [low, high] = VARIANCE_BOUNDS;
+    if let NoiseModel::Shared { variance: shared } = noise {
+        let total: f64 = row_weight.iter().sum();
+        let sum: f64 = second_moment.iter().zip(row_weight).map(|(e2, w)| w * e2).sum();
+        *shared = (sum / total).clamp(low, high);
+        variance.fill(*shared);
+        return;
+    }
+    noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
+    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = noise.variance(*e2).clamp(low, high));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example(n: usize) -> (Mat<f64>, Vec<f64>) {
+        let x = Mat::from_fn(n, 3, |i, j| ((i * (3 * j + 2)) as f64 * 0.71).sin() * 1.5);
+        let y = (0..n).map(|i| (2.0 * x[(i, 0)]).sin() + 0.3 * x[(i, 1)] + 0.05 * (i as f64 * 5.1).sin()).collect();
+        (x, y)
+    }
+
+    #[test]
+    fn gradient_matches_differences() {
+        let (x, y) = example(40);
+        for (linear, per_input) in [(false, true), (true, true), (true, false)] {
+            let base = Fourier::new(3, 12, 1.0 / 3.0, 1).unwrap();
+            let weight: Vec<f64> = (0..40).map(|i| 1.0 + (i % 2) as f64).collect();
+            let basis =
+                Basis { inputs: x.as_ref(), target: &y, row_weight: &weight, base, per_input, linear, par: Par::Seq };
+            let variance: Vec<f64> = (0..40).map(|i| 0.1 + 0.01 * i as f64).collect();
+            let values =
+                if per_input { vec![0.2, -0.3, 0.1, 0.4, -0.2, 0.3] } else { vec![0.2, 0.2, 0.2, 0.4, -0.2, 0.3] };
+            let cost = |values: &[f64]| basis.evaluate(&Point::of_vector(values), &variance).unwrap().cost;
+            let gradient = basis.evaluate(&Point::of_vector(&values), &variance).unwrap().gradient.to_vector();
+            for k in 0..values.len() {
+                let step = 1e-5;
+                let moved = |sign: f64| {
+                    let mut moved = values.clone();
+                    if per_input || k >= 3 {
+                        moved[k] += sign * step
+                    } else {
+                        moved[..3].iter_mut().for_each(|l| *l += sign * step)
+                    }
+                    cost(&moved)
+                };
+                let slope = (moved(1.0) - moved(-1.0)) / (2.0 * step);
+                let found = if per_input || k >= 3 { gradient[k] } else { 3.0 * gradient[k] };
+                assert!(
+                    (slope - found).abs() < 1e-5 * (1.0 + slope.abs()),
+                    "{linear} {per_input} {k}: {slope} {found}"
+                );
+            }
+        }
+    }
+
+    /// The input that does not matter gets a long lengthscale, the wavy one a short one.
+    #[test]
+    fn lengthscales_tell_inputs_apart() {
+        let (x, y) = example(200);
+        for prior in ["contaminated", "student-t", "contaminated-t"] {
+            let options = LengthscaleOptions {
+                features: 64,
+                seed: 1,
+                per_input: true,
+                linear: false,
+                noise: NoiseKind::PerRow,
+                noise_prior: prior.parse().unwrap(),
+                rounds: 8,
+            };
+            let learnt = learn(x.as_ref(), &y, &[1.0; 200], &options, Par::Seq).unwrap();
+            let l = &learnt.log_scales;
+            assert!(l[0] > l[1] && l[1] > l[2], "{prior}: {l:?}");
+            let more = learn(x.as_ref(), &y, &[1.0; 200], &LengthscaleOptions { rounds: 12, ..options }, Par::Seq);
+            assert!(more.unwrap().bound <= learnt.bound + 1e-6);
+        }
+    }
+}
