@@ -17,7 +17,7 @@ use argmin::solver::quasinewton::LBFGS;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::linalg::solvers::{DenseSolveCore, Solve};
-use faer::{Accum, Mat, MatRef, Par, Side};
+use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
 use crate::features::Fourier;
@@ -87,6 +87,7 @@ struct Basis<'a> {
     per_input: bool,
     linear: bool,
     par: Par,
+    room: RefCell<Room>,
 }
 
 /// l, log γ of the Fourier and of the linear weights, log s.
@@ -123,19 +124,15 @@ impl Basis<'_> {
         let first = self.first_fourier();
         let d = first + k;
         let fourier = self.scaled(&point.log_scales);
-        let amplitude = (2.0 / k as f64).sqrt();
-        // Cosines go into the design, their slopes beside it.
-        let mut design = Mat::<f64>::zeros(n, d);
-        design.col_as_slice_mut(0).fill(1.0);
-        if self.linear {
-            design.as_mut().subcols_mut(1, p).copy_from(self.inputs);
-        }
-        let mut slopes = Mat::<f64>::zeros(n, k);
         let frequencies = MatRef::from_column_major_slice(&fourier.frequencies, p, k);
-        matmul(slopes.as_mut(), Accum::Replace, self.inputs, frequencies, 1.0, self.par);
-        let cosines: Vec<&mut [f64]> = design.as_mut().subcols_mut(first, k).col_iter_mut().map(contiguous).collect();
-        let angles: Vec<&mut [f64]> = slopes.col_iter_mut().map(contiguous).collect();
-        cosines.into_par_iter().zip(angles).zip(&fourier.phases).for_each(|((cosines, angles), phase)| {
+        let mut room = self.room.borrow_mut();
+        let Room { design, slopes, weighted, image, information } = &mut *room;
+
+        // Cosines go into the design, their slopes beside it.
+        let amplitude = (2.0 / k as f64).sqrt();
+        matmul(view_mut(slopes, n), Accum::Replace, self.inputs, frequencies, 1.0, self.par);
+        let cosines = design[first * n..].par_chunks_mut(n).zip(slopes.par_chunks_mut(n)).zip(&fourier.phases);
+        cosines.for_each(|((cosines, angles), phase)| {
             for (cosine, angle) in cosines.iter_mut().zip(angles) {
                 let (sin, cos) = (*angle + phase).sin_cos();
                 *cosine = amplitude * cos;
@@ -145,20 +142,22 @@ impl Basis<'_> {
 
         let scale = point.log_noise.exp();
         let weight: Vec<f64> = self.row_weight.iter().zip(variance).map(|(w, v)| w / (scale * v)).collect();
-        let weighted = Mat::from_fn(n, d, |i, j| weight[i] * design[(i, j)]);
+        weighted.par_chunks_mut(n).zip(design.par_chunks(n)).for_each(|(weighted, column)| {
+            weighted.iter_mut().zip(column).zip(&weight).for_each(|((v, x), w)| *v = w * x);
+        });
+        let (design, weighted) = (view(design, n), view(weighted, n));
         let precision = |j: usize| match j {
             0 => INTERCEPT_PRECISION,
             _ if j < first => point.log_precision[1].exp(),
             _ => point.log_precision[0].exp(),
         };
-        let mut information = Mat::<f64>::zeros(d, d);
         triangular_matmul(
             information.as_mut(),
             BlockStructure::TriangularLower,
             Accum::Replace,
             design.transpose(),
             BlockStructure::Rectangular,
-            weighted.as_ref(),
+            weighted,
             BlockStructure::Rectangular,
             1.0,
             self.par,
@@ -167,25 +166,16 @@ impl Basis<'_> {
             information[(j, j)] += precision(j);
         }
         let factor = information.llt(Side::Lower).ok()?;
-        let target = MatRef::from_column_major_slice(self.target, n, 1);
-        let moment = weighted.transpose() * target;
+        let moment = weighted.transpose() * MatRef::from_column_major_slice(self.target, n, 1);
         let mean = factor.solve(&moment);
         let covariance = factor.inverse();
         let mut residual = self.target.to_vec();
-        matmul(
-            faer::MatMut::from_column_major_slice_mut(&mut residual, n, 1),
-            Accum::Add,
-            design.as_ref(),
-            mean.as_ref(),
-            -1.0,
-            self.par,
-        );
-        let mut image = Mat::<f64>::zeros(n, d);
-        matmul(image.as_mut(), Accum::Replace, design.as_ref(), covariance.as_ref(), 1.0, self.par);
+        matmul(view_mut(&mut residual, n), Accum::Add, design, mean.as_ref(), -1.0, self.par);
+        matmul(view_mut(image, n), Accum::Replace, design, covariance.as_ref(), 1.0, self.par);
         let mut latent = vec![0.0; n];
-        for j in 0..d {
-            let columns = design.col_as_slice(j).iter().zip(image.col_as_slice(j));
-            latent.iter_mut().zip(columns).for_each(|(q, (x, h))| *q += x * h);
+        for (j, image) in image.chunks(n).enumerate() {
+            let column = design.col(j).try_as_col_major()?.as_slice();
+            latent.iter_mut().zip(column.iter().zip(image)).for_each(|(q, (x, h))| *q += x * h);
         }
         let second_moment: Vec<f64> = residual.iter().zip(&latent).map(|(r, q)| r * r + q).collect();
 
@@ -198,17 +188,13 @@ impl Basis<'_> {
         let cost = 0.5 * (log_variance + log_determinant - log_prior + fit) + 0.5 * PRIOR_STRENGTH * prior;
 
         // ∂ log p/∂features = Λ⁻¹(r μᵀ − DΣ), through the slopes to the frequencies.
-        let through: Vec<Vec<f64>> = (0..k)
-            .into_par_iter()
-            .map(|j| {
-                let (slope, image) = (slopes.col_as_slice(j), image.col_as_slice(first + j));
-                let mean = mean[(first + j, 0)];
-                (0..n).map(|i| slope[i] * weight[i] * (residual[i] * mean - image[i])).collect()
-            })
-            .collect();
-        let mut by_frequency = Mat::<f64>::zeros(p, k);
-        let through = Mat::from_fn(n, k, |i, j| through[j][i]);
-        matmul(by_frequency.as_mut(), Accum::Replace, self.inputs.transpose(), through.as_ref(), 1.0, self.par);
+        slopes.par_chunks_mut(n).zip(image[first * n..].par_chunks(n)).enumerate().for_each(|(j, (slopes, image))| {
+            let mean = mean[(first + j, 0)];
+            for i in 0..n {
+                slopes[i] *= weight[i] * (residual[i] * mean - image[i]);
+            }
+        });
+        let by_frequency = self.inputs.transpose() * view(slopes, n);
         let by_scale =
             |input: usize| -> f64 { (0..k).map(|j| by_frequency[(input, j)] * frequencies[(input, j)]).sum() };
         let mut scales: Vec<f64> =
@@ -232,8 +218,43 @@ impl Basis<'_> {
     }
 }
 
-fn contiguous(column: faer::ColMut<'_, f64>) -> &mut [f64] {
-    column.try_as_col_major_mut().expect("columns of an own matrix").as_slice_mut()
+/// Matrices of n rows, column by column, used again at every point.
+struct Room {
+    design: Vec<f64>,
+    slopes: Vec<f64>,
+    weighted: Vec<f64>,
+    image: Vec<f64>,
+    information: Mat<f64>,
+}
+
+impl Room {
+    /// The design's first columns, which no lengthscale moves, are filled in.
+    fn new(inputs: MatRef<'_, f64>, linear: bool, features: usize) -> Self {
+        let n = inputs.nrows();
+        let mut fixed = vec![1.0; n];
+        if linear {
+            fixed.extend(inputs.col_iter().flat_map(|column| column.iter().copied().collect::<Vec<_>>()));
+        }
+        let d = fixed.len() / n + features;
+        let mut design = fixed;
+        design.resize(n * d, 0.0);
+        Self {
+            weighted: vec![0.0; n * d],
+            image: vec![0.0; n * d],
+            slopes: vec![0.0; n * features],
+            information: Mat::zeros(d, d),
+            design,
+        }
+    }
+}
+
+fn view(values: &[f64], rows: usize) -> MatRef<'_, f64> {
+    MatRef::from_column_major_slice(values, rows, values.len() / rows)
+}
+
+fn view_mut(values: &mut [f64], rows: usize) -> MatMut<'_, f64> {
+    let columns = values.len() / rows;
+    MatMut::from_column_major_slice_mut(values, rows, columns)
 }
 
 impl Point {
@@ -313,7 +334,9 @@ pub fn learn(
 ) -> Option<LearntFourier> {
     let p = inputs.ncols();
     let base = Fourier::new(p, options.features, 1.0 / p as f64, options.seed).ok()?;
-    let basis = Basis { inputs, target, row_weight, base, per_input: options.per_input, linear: options.linear, par };
+    let room = RefCell::new(Room::new(inputs, options.linear, options.features));
+    let (per_input, linear) = (options.per_input, options.linear);
+    let basis = Basis { inputs, target, row_weight, base, per_input, linear, par, room };
     let mut point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
     let mut noise = NoiseModel::new(options.noise, options.noise_prior, START_VARIANCE);
     let mut variance = vec![START_VARIANCE; target.len()];
@@ -398,8 +421,16 @@ mod tests {
         for (linear, per_input) in [(false, true), (true, true), (true, false)] {
             let base = Fourier::new(3, 12, 1.0 / 3.0, 1).unwrap();
             let weight: Vec<f64> = (0..40).map(|i| 1.0 + (i % 2) as f64).collect();
-            let basis =
-                Basis { inputs: x.as_ref(), target: &y, row_weight: &weight, base, per_input, linear, par: Par::Seq };
+            let basis = Basis {
+                inputs: x.as_ref(),
+                target: &y,
+                row_weight: &weight,
+                base,
+                per_input,
+                linear,
+                par: Par::Seq,
+                room: RefCell::new(Room::new(x.as_ref(), linear, 12)),
+            };
             let variance: Vec<f64> = (0..40).map(|i| 0.1 + 0.01 * i as f64).collect();
             let values =
                 if per_input { vec![0.2, -0.3, 0.1, 0.4, -0.2, 0.3] } else { vec![0.2, 0.2, 0.2, 0.4, -0.2, 0.3] };
