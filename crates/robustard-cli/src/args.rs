@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use robustard::features::{FeatureKind, FeatureOptions};
+use robustard::features::{FeatureKind, FeatureKindError, FeatureOptions};
 use robustard::{Preset, Settings};
-use robustard_table::{EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions, io_words, suggestion};
+use robustard_table::{
+    Auto, EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions, io_words, suggestion,
+};
 
 use crate::{Outcome, Usage};
 
@@ -75,9 +77,10 @@ pub struct FitArguments {
     /// Missing values: error, drop (the rows) or impute (median and an indicator column)
     #[arg(long, default_value = "error", value_parser = |text: &str| text.parse::<Missing>())]
     missing: Missing,
-    /// Features: linear, poly:DEGREE, rff:COUNT (random Fourier) or rbf (a kernel on every row)
-    #[arg(long, default_value = "linear", value_parser = |text: &str| text.parse::<FeatureKind>().map_err(|e| e.to_string()))]
-    features: FeatureKind,
+    /// Features: linear, poly:DEGREE, waves[:COUNT] (lines and curves, lengthscales learnt), rff:COUNT (random Fourier),
+    /// rbf (a kernel on every row), or auto (linear or waves, whichever predicts left-out rows better)
+    #[arg(long, default_value = "linear", value_parser = feature_choice)]
+    features: FeatureChoice,
     /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
     #[arg(long, allow_negative_numbers = true)]
     lengthscale: Option<f64>,
@@ -107,7 +110,7 @@ pub struct EngineArguments {
     /// em, mackay, irls-l2, irls-l1 or gradient
     #[arg(long)]
     solver: Option<String>,
-    /// per-row or shared
+    /// per-row, shared, or auto (whichever explains the table better)
     #[arg(long)]
     noise: Option<String>,
     /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned, contaminated or contaminated-t[:NU]
@@ -124,6 +127,20 @@ pub struct EngineArguments {
     threads: Option<usize>,
 }
 
+/// Features, given or to be chosen.
+#[derive(Clone, Copy)]
+enum FeatureChoice {
+    Given(FeatureKind),
+    Auto,
+}
+
+fn feature_choice(text: &str) -> Result<FeatureChoice, String> {
+    match text {
+        "auto" => Ok(FeatureChoice::Auto),
+        _ => text.parse().map(FeatureChoice::Given).map_err(|error: FeatureKindError| format!("{error}, or auto")),
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum PresetArgument {
     Default,
@@ -137,12 +154,19 @@ impl FitArguments {
                 Usage("the lengthscale must be finite and above 0, for example --lengthscale 1".to_owned()).into()
             );
         }
-        let has_lengthscale = matches!(self.features, FeatureKind::Fourier { .. } | FeatureKind::Kernel);
-        if self.lengthscale.is_some() && !has_lengthscale {
-            return Err(Usage(format!("{} features have no lengthscale; use it with rff or rbf", self.features)).into());
+        let kind = match self.features {
+            FeatureChoice::Given(kind) => kind,
+            FeatureChoice::Auto => FeatureKind::Linear,
+        };
+        if self.lengthscale.is_some() && !matches!(kind, FeatureKind::Fourier { .. } | FeatureKind::Kernel) {
+            return Err(Usage("only rff and rbf features take a lengthscale".to_owned()).into());
         }
+        let auto = Auto {
+            features: matches!(self.features, FeatureChoice::Auto),
+            noise: self.engine.noise.as_deref() == Some("auto"),
+        };
         let features = FeatureOptions {
-            kind: self.features,
+            kind,
             lengthscale: self.lengthscale,
             seed: self.seed,
             standardize: !self.no_standardize,
@@ -158,7 +182,8 @@ impl FitArguments {
             missing: self.missing,
             strict: self.strict,
         };
-        Ok(RegressionOptions { encode, features, intercept: !self.no_intercept, settings: self.engine.settings()? })
+        let settings = self.engine.settings()?;
+        Ok(RegressionOptions { encode, features, intercept: !self.no_intercept, settings, auto })
     }
 }
 
@@ -183,7 +208,8 @@ impl EngineArguments {
             settings = with_setting(&settings, key.trim(), toml_value(value.trim()))?;
         }
         for (key, value) in [("solver", &self.solver), ("noise", &self.noise), ("noise_prior", &self.noise_prior)] {
-            if let Some(value) = value {
+            // Noise to be chosen is no setting of the engine.
+            if let Some(value) = value.as_ref().filter(|value| *value != "auto") {
                 settings = with_setting(&settings, key, toml::Value::String(value.clone()))?;
             }
         }

@@ -15,7 +15,7 @@ use robustard::faer::MatRef;
 use robustard::features::{FeatureKind, FeatureOptions, Standardizer};
 use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Iteration, Preset, Settings};
-use robustard_table::{EncodeOptions, Regression, RegressionOptions, Table};
+use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
 use crate::report::{Pages, refuse_figures};
 use crate::{Ending, Outcome};
@@ -115,6 +115,7 @@ fn fit(table: &Table, settings: &Settings) -> Outcome<Regression> {
         features: FeatureOptions { kind: features, lengthscale: None, seed: 0, standardize: true, centre: true },
         intercept: true,
         settings: settings.clone(),
+        auto: Auto::default(),
     };
     let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
     Ok(Regression::fit(table, &options, &mut silent)?.regression)

@@ -102,7 +102,7 @@ impl Fit {
         } else if self.quiet {
             String::new()
         } else {
-            self.summary(&regression, &table, &noise_words(&options.settings), &written)?
+            self.summary(&regression, &table, &noise_words(&regression.options.settings), &written)?
         };
         let ending = match regression.model.status() {
             Status::Converged => Ending::Done,
@@ -160,6 +160,12 @@ impl Fit {
             model.iterations(),
             model.outcome.elapsed.as_secs_f64()
         )?;
+        if let Some(choice) = &regression.choice {
+            writeln!(out, "         {} features, chosen:", regression.options.features.kind)?;
+            for reason in choice.reason.split("; ") {
+                wrapped(reason, 69).iter().try_for_each(|line| writeln!(out, "           {line}"))?;
+            }
+        }
         let quality = &regression.quality;
         writeln!(out, "Quality  each row predicted from the others:")?;
         writeln!(out, "         RMSE {}, median error {}", short(quality.loo_rmse), short(quality.loo_median_error))?;
@@ -287,6 +293,18 @@ fn padded(text: &str, width: usize) -> String {
     text + &" ".repeat(missing)
 }
 
+/// The text in lines of at most `width` columns, as far as its words allow.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => *line = format!("{line} {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 fn solver_name(settings: &Settings) -> &'static str {
     match settings.solver {
         SolverKind::Em => "EM",
@@ -331,5 +349,6 @@ fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value>
         "flagged_rows": flagged,
         "quality": regression.quality,
         "left_out": regression.encoder.left_out,
+        "choice": regression.choice,
     }))
 }

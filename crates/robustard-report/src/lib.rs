@@ -70,7 +70,7 @@ impl Report {
                 counted(regression.rows.len(), "row"),
                 counted(encoder.columns.len(), "column"),
                 counted(regression.feature_summaries().iter().filter(|feature| feature.kept).count(), "feature"),
-                regression.model.coefficients.len() - usize::from(regression.options.intercept),
+                regression.telling_features(),
             ),
             warning: (status != robustard::Status::Converged).then(|| format!("The fit {}.", status_words(status))),
             sections,

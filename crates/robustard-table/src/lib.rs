@@ -4,6 +4,7 @@
 //! ([`write()`]). An [`Encoder`] turns its columns into the numbers that a model is fitted to, and does the same to new tables. A [`Regression`] is a fitted
 //! model together with all that it needs to predict another table.
 
+mod choose;
 mod csv;
 mod encode;
 mod error;
@@ -15,6 +16,7 @@ mod regression;
 mod table;
 mod write;
 
+pub use choose::{Auto, Choice, Compared};
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::{TableError, io_words, suggestion};
 pub use file::{ModelFileError, load_model, save_model};

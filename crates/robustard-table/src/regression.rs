@@ -2,7 +2,7 @@
 //! all that prediction needs.
 
 use robustard::faer::Mat;
-use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
+use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions, Training};
 use robustard::solver::{PathRecorder, Paths};
 use robustard::{
     Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::choose::{Auto, Choice, fit_chosen};
 use crate::encode::{EncodeOptions, Encoded, Encoder};
 use crate::error::TableError;
 use crate::file::hex;
@@ -28,6 +29,8 @@ pub struct RegressionOptions {
     pub intercept: bool,
     /// The engine.
     pub settings: Settings,
+    /// What is chosen instead of given.
+    pub auto: Auto,
 }
 
 /// Why a regression failed.
@@ -90,6 +93,8 @@ pub struct Regression {
     pub quality: Quality,
     /// The rows of the training table that were fitted.
     pub rows: Vec<usize>,
+    /// What was compared, if features or noise were chosen automatically.
+    pub choice: Option<Choice>,
     /// What the table was.
     pub fingerprint: Fingerprint,
     /// Relevances of features and rows over the iterations; groups are those of [`Regression::feature_groups`].
@@ -179,6 +184,19 @@ impl Regression {
         options: &RegressionOptions,
         observer: &mut O,
     ) -> Result<Fitted, RegressionError> {
+        if options.auto == Auto::default() {
+            Self::fit_given(table, options, observer)
+        } else {
+            fit_chosen(table, options, observer)
+        }
+    }
+
+    /// Fits with features and noise as given.
+    pub(crate) fn fit_given<O: Observer + Send>(
+        table: &Table,
+        options: &RegressionOptions,
+        observer: &mut O,
+    ) -> Result<Fitted, RegressionError> {
         let encoder = Encoder::fit(table, &options.encode)?;
         let target = table.role(&encoder.target, "the target")?;
         let weights = encoder.weights.as_ref().map(|name| table.role(name, "weights")).transpose()?;
@@ -192,15 +210,22 @@ impl Regression {
         if rows.is_empty() {
             return Err(TableError::AllDropped.into());
         }
-        let features = FeatureMap::fit(inputs.as_ref(), &options.features)?;
         let y: Vec<f64> = rows.iter().map(|&row| target[row]).collect();
         let scale = TargetScale::of(&y, options.intercept);
         let standard: Vec<f64> = y.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
+        let row_weight: Vec<f64> =
+            rows.iter().map(|&row| weights.as_ref().map_or(1.0, |weights| weights[row])).collect();
+        let training = Training {
+            target: &standard,
+            row_weight: &row_weight,
+            noise: options.settings.noise,
+            noise_prior: options.settings.noise_prior,
+        };
+        let features = FeatureMap::fit(inputs.as_ref(), &training, &options.features)?;
         let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
         let mut problem = Problem::new(design.as_ref(), &standard)?;
-        if let Some(weights) = &weights {
-            let kept: Vec<f64> = rows.iter().map(|&row| weights[row]).collect();
-            problem = problem.with_row_weights(&kept)?;
+        if weights.is_some() {
+            problem = problem.with_row_weights(&row_weight)?;
         }
         let first = usize::from(options.intercept);
         let mut labels: Vec<usize> = features.groups(&encoder.groups()).iter().map(|group| group + first).collect();
@@ -222,6 +247,7 @@ impl Regression {
             quality: Quality::of(&model, scale),
             paths: select_paths(&recorder, &model, problem.groups().of_column()),
             options: options.clone(),
+            choice: None,
             target: scale,
             encoder,
             features,
@@ -298,21 +324,38 @@ impl Regression {
         self.target.mean + self.target.deviation * self.model.rows.target[row]
     }
 
-    /// The features, most relevant first, in the user's units.
+    /// The features that have a meaning of their own: all, but of learnt waves only the inputs.
+    pub fn telling_features(&self) -> usize {
+        match &self.features.basis {
+            Basis::Waves(waves) => waves.low.len(),
+            _ => self.model.coefficients.len() - usize::from(self.options.intercept),
+        }
+    }
+
+    /// The features, most relevant first, in the user's units. Of learnt waves these are the inputs: their coefficients are
+    /// those of the linear part, their relevances the inverse squares of their lengthscales.
     pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
-        let names = self.features.names(&self.encoder.names());
+        let mut names = self.features.names(&self.encoder.names());
+        names.truncate(self.telling_features());
         let first = usize::from(self.options.intercept);
         let unit = |j: usize| match &self.features.basis {
-            Basis::Linear => self.target.deviation / self.features.inputs.scale[j],
+            Basis::Linear | Basis::Waves(_) => self.target.deviation / self.features.inputs.scale[j],
             _ => self.target.deviation,
         };
-        let relevance = |j: usize| 1.0 / self.model.weight_precision[j + first];
+        let relevance = |j: usize| match &self.features.basis {
+            Basis::Waves(waves) => (2.0 * waves.log_scales[j]).exp(),
+            _ => 1.0 / self.model.weight_precision[j + first],
+        };
         let largest = (0..names.len()).map(relevance).fold(f64::MIN_POSITIVE, f64::max);
         let mut summaries: Vec<FeatureSummary> = names
             .into_iter()
             .enumerate()
             .map(|(j, name)| {
-                let kept = self.model.active_columns.contains(&(j + first));
+                let kept = match &self.features.basis {
+                    // An input along which the curve hardly bends counts as long as its line does.
+                    Basis::Waves(_) if relevance(j) >= LEAST_BEND * largest => true,
+                    _ => self.model.active_columns.contains(&(j + first)),
+                };
                 FeatureSummary {
                     name,
                     coefficient: self.model.coefficients[j + first] * unit(j),
@@ -361,6 +404,9 @@ fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &
     let rows: Vec<usize> = suspicious.iter().chain(others.iter().step_by(step)).copied().collect();
     recorder.paths(&groups, &rows)
 }
+
+/// Relevance of an input along which a curve does not bend, relative to that of the most relevant one.
+const LEAST_BEND: f64 = 1e-3;
 
 /// Missing targets or weights can only be dropped.
 fn require(encoder: &Encoder, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {

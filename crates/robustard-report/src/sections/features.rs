@@ -25,6 +25,10 @@ pub fn section(view: &View<'_>) -> Section {
     let all = kept.len() + left_out.len();
     let unit = match &view.regression.features.basis {
         Basis::Linear => "The table has the coefficients in the units of the data.",
+        Basis::Waves(_) => {
+            "The curve has a linear part, whose coefficients are in the units of the data, and waves; relevance is how strongly \
+             the curve bends along a column (the inverse square of its lengthscale)."
+        }
         _ => "Coefficients are per feature, not per column: predictions say more than they do.",
     };
     // A level of a category stands against the intercept and the other levels: its own error says little.
@@ -91,7 +95,8 @@ fn effects(view: &View<'_>, kept: usize) -> Chart {
     let names = &view.features;
     let first = usize::from(regression.options.intercept);
     let model = &regression.model;
-    let mut columns: Vec<usize> = (0..names.len()).filter(|j| model.active_columns.contains(&(j + first))).collect();
+    let mut columns: Vec<usize> =
+        (0..regression.telling_features()).filter(|j| model.active_columns.contains(&(j + first))).collect();
     columns.sort_by(|&a, &b| model.weight_precision[a + first].total_cmp(&model.weight_precision[b + first]));
     columns.truncate(MOST_DRAWN);
     // The first is drawn at the top.

@@ -55,6 +55,21 @@ pub fn section(view: &View<'_>) -> Section {
         fact("rows left out for missing values", dropped.to_string());
     }
     fact("features", regression.options.features.kind.to_string());
+    if let Some(choice) = &regression.choice {
+        fact("chosen, because", choice.reason.clone());
+        for compared in &choice.compared {
+            let mark = if compared.chosen { " (chosen)" } else { "" };
+            fact(
+                &format!("compared: {}, {}{mark}", compared.features, compared.noise),
+                format!(
+                    "bound {:.3} nats per row, left-out RMSE {}, log density {:.3}",
+                    compared.bound,
+                    short(compared.loo_rmse),
+                    compared.loo_log_density
+                ),
+            );
+        }
+    }
     if let Ok(serde_json::Value::Object(counts)) = serde_json::to_value(outcome.interventions) {
         counts
             .iter()

@@ -5,7 +5,10 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer};
+use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer, Training, Waves};
+
+/// Fourier features when no number is given.
+pub const DEFAULT_WAVES: usize = 256;
 
 /// Which features are made of the inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,13 +26,18 @@ pub enum FeatureKind {
         /// How many.
         features: usize,
     },
+    /// The inputs, and Fourier features of them with learnt lengthscales.
+    Waves {
+        /// How many.
+        features: usize,
+    },
     /// One kernel function on every training row: the relevance vector machine.
     Kernel,
 }
 
 /// Features that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' are not features; use linear, poly:DEGREE (2 to 30), rff:COUNT (1 to 100000) or rbf")]
+#[error("'{0}' are not features; use linear, poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf")]
 pub struct FeatureKindError(String);
 
 impl FromStr for FeatureKind {
@@ -43,11 +51,13 @@ impl FromStr for FeatureKind {
         match text.split_once(':') {
             None => match text {
                 "linear" => Ok(Self::Linear),
-                "rff" => Ok(Self::Fourier { features: 256 }),
+                "rff" => Ok(Self::Fourier { features: DEFAULT_WAVES }),
+                "waves" => Ok(Self::Waves { features: DEFAULT_WAVES }),
                 "rbf" => Ok(Self::Kernel),
                 _ => Err(error()),
             },
             Some(("poly", degree)) => Ok(Self::Polynomial { degree: count(degree, 2..=30)? }),
+            Some(("waves", features)) => Ok(Self::Waves { features: count(features, 1..=100_000)? }),
             Some(("rff", features)) => Ok(Self::Fourier { features: count(features, 1..=100_000)? }),
             Some(_) => Err(error()),
         }
@@ -74,6 +84,7 @@ impl fmt::Display for FeatureKind {
             Self::Linear => write!(f, "linear"),
             Self::Polynomial { degree } => write!(f, "poly:{degree}"),
             Self::Fourier { features } => write!(f, "rff:{features}"),
+            Self::Waves { features } => write!(f, "waves:{features}"),
             Self::Kernel => write!(f, "rbf"),
         }
     }
@@ -118,13 +129,19 @@ pub enum Basis {
     },
     /// Random Fourier features.
     Fourier(Fourier),
+    /// Inputs and Fourier features with learnt lengthscales.
+    Waves(Waves),
     /// Kernel functions.
     Kernel(Kernel),
 }
 
 impl FeatureMap {
-    /// Makes the map from the training inputs.
-    pub fn fit(inputs: MatRef<'_, f64>, options: &FeatureOptions) -> Result<Self, FeatureError> {
+    /// Makes the map from the training inputs; `training` is what lengthscales are learnt from.
+    pub fn fit(
+        inputs: MatRef<'_, f64>,
+        training: &Training<'_>,
+        options: &FeatureOptions,
+    ) -> Result<Self, FeatureError> {
         let standardizer = |values: MatRef<'_, f64>| match (options.standardize, options.centre) {
             (false, _) => Standardizer::identity(values.ncols()),
             (true, true) => Standardizer::fit(values),
@@ -147,6 +164,9 @@ impl FeatureMap {
                 let gamma = 0.5 / (lengthscale * lengthscale);
                 Basis::Fourier(Fourier::new(inputs.ncols(), features, gamma, options.seed)?)
             }
+            FeatureKind::Waves { features } => {
+                Basis::Waves(Waves::learn(scaled.as_ref(), training, features, options.seed)?)
+            }
             FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
         };
         Ok(Self { inputs: scaling, basis })
@@ -161,6 +181,7 @@ impl FeatureMap {
                 powers.transform(polynomial.transform(scaled.as_ref()).as_ref())
             }
             Basis::Fourier(fourier) => fourier.transform(scaled.as_ref()),
+            Basis::Waves(waves) => waves.transform(scaled.as_ref()),
             Basis::Kernel(kernel) => kernel.transform(scaled.as_ref()),
         }
     }
@@ -176,7 +197,8 @@ impl FeatureMap {
                         .map(move |power| if power == 1 { name.clone() } else { format!("{name}^{power}") })
                 })
                 .collect(),
-            Basis::Fourier(fourier) => (1..=fourier.phases.len()).map(|k| format!("wave {k}")).collect(),
+            Basis::Fourier(fourier) => wave_names(fourier).collect(),
+            Basis::Waves(waves) => inputs.iter().cloned().chain(wave_names(&waves.fourier)).collect(),
             Basis::Kernel(kernel) => {
                 (1..=kernel.centres.len() / kernel.inputs.max(1)).map(|k| format!("row {k}")).collect()
             }
@@ -194,28 +216,45 @@ impl FeatureMap {
             Basis::Fourier(fourier) => {
                 fourier.inputs == inputs && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
             }
+            Basis::Waves(Waves { fourier, low, high, log_scales }) => {
+                fourier.inputs == inputs
+                    && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
+                    && [low, high, log_scales].iter().all(|values| values.len() == inputs)
+            }
             Basis::Kernel(kernel) => kernel.inputs == inputs && inputs > 0 && kernel.centres.len() % inputs == 0,
         }
     }
 
-    /// The groups of features that share a precision: those of the inputs for linear features, else one each.
+    /// The groups of features that share a precision: those of the inputs for linear features, one for all inputs and one for
+    /// all waves with learnt lengthscales, else one each.
     pub fn groups(&self, inputs: &[usize]) -> Vec<usize> {
         match &self.basis {
             Basis::Linear => inputs.to_vec(),
             Basis::Polynomial { polynomial, .. } => (0..inputs.len() * polynomial.degree).collect(),
             Basis::Fourier(fourier) => (0..fourier.phases.len()).collect(),
+            // One precision for the lines, one for the waves.
+            Basis::Waves(waves) => inputs
+                .iter()
+                .map(|_| 0)
+                .chain(waves.fourier.phases.iter().map(|_| usize::from(!inputs.is_empty())))
+                .collect(),
             Basis::Kernel(kernel) => (0..kernel.centres.len() / kernel.inputs.max(1)).collect(),
         }
     }
 }
 
+fn wave_names(fourier: &Fourier) -> impl Iterator<Item = String> {
+    (1..=fourier.phases.len()).map(|k| format!("wave {k}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::{NoiseKind, NoisePrior};
 
     #[test]
     fn kinds_are_read_and_written() {
-        for text in ["linear", "poly:3", "rff:64", "rbf"] {
+        for text in ["linear", "poly:3", "waves:32", "rff:64", "rbf"] {
             assert_eq!(text.parse::<FeatureKind>().unwrap().to_string(), text);
         }
         for text in ["", "poly", "poly:1", "poly:x", "rff:0", "spline"] {
@@ -227,7 +266,10 @@ mod tests {
     fn maps_agree_with_their_names() {
         let x = Mat::from_fn(7, 2, |i, j| (i as f64 * 1.3 + j as f64).sin() * 10.0);
         let names = ["a".to_owned(), "b".to_owned()];
-        for kind in ["linear", "poly:3", "rff:5", "rbf"] {
+        let y: Vec<f64> = (0..7).map(|i| x[(i, 0)] / 10.0).collect();
+        let training =
+            Training { target: &y, row_weight: &[1.0; 7], noise: NoiseKind::Shared, noise_prior: NoisePrior::Flat };
+        for kind in ["linear", "poly:3", "waves:6", "rff:5", "rbf"] {
             for standardize in [true, false] {
                 let options = FeatureOptions {
                     kind: kind.parse().unwrap(),
@@ -236,7 +278,8 @@ mod tests {
                     standardize,
                     centre: standardize,
                 };
-                let map = FeatureMap::fit(x.as_ref(), &options).unwrap();
+                let map = FeatureMap::fit(x.as_ref(), &training, &options).unwrap();
+                assert!(map.is_consistent(2));
                 let features = map.transform(x.as_ref()).unwrap();
                 assert_eq!(features.ncols(), map.names(&names).len(), "{kind}");
                 assert_eq!(features.ncols(), map.groups(&[0, 1]).len(), "{kind}");

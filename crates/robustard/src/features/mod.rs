@@ -5,15 +5,17 @@ mod kernel;
 mod map;
 mod polynomial;
 mod standardize;
+mod waves;
 
 use faer::MatRef;
 use thiserror::Error;
 
 pub use fourier::Fourier;
 pub use kernel::Kernel;
-pub use map::{Basis, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
+pub use map::{Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
 pub use polynomial::Polynomial;
 pub use standardize::Standardizer;
+pub use waves::{Training, Waves};
 
 /// Why a map cannot be made or applied.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -26,6 +28,11 @@ pub enum FeatureError {
         /// Columns given.
         found: usize,
     },
+    /// No posterior could be computed while lengthscales were learnt.
+    #[error(
+        "lengthscales cannot be learnt from these rows; use linear features, or rff or rbf with a given lengthscale"
+    )]
+    NotLearnt,
     /// A parameter out of range.
     #[error("the {name} of the feature map is {value}; it must be finite and above 0")]
     NotPositive {

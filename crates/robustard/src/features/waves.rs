@@ -1,0 +1,84 @@
+use faer::{Mat, MatRef, Par};
+use serde::{Deserialize, Serialize};
+
+use super::{FeatureError, Fourier, check_columns};
+use crate::lengthscale::{LengthscaleOptions, learn};
+use crate::noise::{NoiseKind, NoisePrior};
+
+/// Standardized inputs are held within ± this: farther out a wave would be anywhere.
+const FARTHEST: f64 = 6.0;
+/// Rounds of learning; most fits need fewer.
+const ROUNDS: usize = 12;
+
+/// The inputs themselves, and Fourier features of them with one learnt lengthscale per input. Beyond the range of the training
+/// rows an input counts as at its border.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Waves {
+    /// The Fourier features, their frequencies scaled.
+    pub fourier: Fourier,
+    /// Smallest value of each standardized input.
+    pub low: Vec<f64>,
+    /// Largest.
+    pub high: Vec<f64>,
+    /// Minus the log of each input's lengthscale, 0 for that of [`super::FeatureOptions`]: the larger, the more the curve
+    /// bends along this input.
+    pub log_scales: Vec<f64>,
+}
+
+/// What lengthscales are learnt from, beside the inputs.
+#[derive(Debug, Clone, Copy)]
+pub struct Training<'a> {
+    /// Standardized target.
+    pub target: &'a [f64],
+    /// How often each row counts.
+    pub row_weight: &'a [f64],
+    /// Noise.
+    pub noise: NoiseKind,
+    /// Its prior.
+    pub noise_prior: NoisePrior,
+}
+
+impl Waves {
+    /// Learns the lengthscales for standardized inputs.
+    pub fn learn(
+        inputs: MatRef<'_, f64>,
+        training: &Training<'_>,
+        features: usize,
+        seed: u64,
+    ) -> Result<Self, FeatureError> {
+        let end = |pick: fn(f64, f64) -> f64, start: f64| -> Vec<f64> {
+            let limited = |value: &f64| value.clamp(-FARTHEST, FARTHEST);
+            inputs.col_iter().map(|column| column.iter().map(limited).fold(start, pick)).collect()
+        };
+        let (low, high) = (end(f64::min, FARTHEST), end(f64::max, -FARTHEST));
+        let held = hold(inputs, &low, &high);
+        let options = LengthscaleOptions {
+            features,
+            seed,
+            per_input: true,
+            linear: true,
+            noise: training.noise,
+            noise_prior: training.noise_prior,
+            rounds: ROUNDS,
+        };
+        let learnt = learn(held.as_ref(), training.target, training.row_weight, &options, Par::rayon(0));
+        let learnt = learnt.ok_or(FeatureError::NotLearnt)?;
+        Ok(Self { fourier: learnt.fourier, low, high, log_scales: learnt.log_scales })
+    }
+
+    /// n × (inputs + K): the inputs, then the waves.
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
+        check_columns(self.low.len(), inputs)?;
+        let held = hold(inputs, &self.low, &self.high);
+        let waves = self.fourier.transform(held.as_ref())?;
+        let p = held.ncols();
+        let mut all = Mat::zeros(held.nrows(), p + waves.ncols());
+        all.as_mut().subcols_mut(0, p).copy_from(&held);
+        all.as_mut().subcols_mut(p, waves.ncols()).copy_from(&waves);
+        Ok(all)
+    }
+}
+
+fn hold(inputs: MatRef<'_, f64>, low: &[f64], high: &[f64]) -> Mat<f64> {
+    Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| inputs[(i, j)].max(low[j]).min(high[j]))
+}
