@@ -9,6 +9,7 @@ mod fit;
 mod predict;
 mod progress;
 mod report;
+mod reproduce;
 
 use std::error::Error;
 use std::path::Path;
@@ -50,6 +51,8 @@ enum Command {
     Report(report::ReportCommand),
     /// Cross-validate ways to fit a table on the same folds
     Compare(Box<compare::Compare>),
+    /// Run an experiment on public data sets
+    Reproduce(reproduce::Reproduce),
     /// Fit the motorcycle data, with six wrong rows, with and without row noise
     #[command(after_help = "Example:\n  robustard demo --seed 3")]
     Demo(demo::Demo),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Diagnose(diagnose) => diagnose.run(),
         Command::Report(report) => report.run(),
         Command::Compare(compare) => compare.run(),
+        Command::Reproduce(reproduce) => reproduce.run(),
         Command::Demo(demo) => demo.run(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut std::io::stdout());

@@ -21,7 +21,7 @@ use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
 use rayon::prelude::*;
 
 use crate::features::Fourier;
-use crate::noise::{NoiseKind, NoiseModel, NoisePrior};
+use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
 
 /// Strength of the normal prior of each l: a lengthscale is within a factor e of the start with 5/2 nats to spare.
 const PRIOR_STRENGTH: f64 = 5.0;
@@ -30,6 +30,9 @@ const INTERCEPT_PRECISION: f64 = 1e-6;
 /// L-BFGS steps of a round, and how many steps it remembers.
 const STEPS: u64 = 6;
 const MEMORY: usize = 7;
+/// The noise of the first rounds before noise with gross errors.
+const LEADING_NOISE: NoisePrior = NoisePrior::StudentT(Degrees::Fixed(DEFAULT_DEGREES));
+const LEADING_ROUNDS: usize = 3;
 /// Noise updates of a round.
 const NOISE_UPDATES: usize = 2;
 /// A round that lowers the bound by less, per row, ends the work.
@@ -338,7 +341,11 @@ pub fn learn(
     let (per_input, linear) = (options.per_input, options.linear);
     let basis = Basis { inputs, target, row_weight, base, per_input, linear, par, room };
     let mut point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
-    let mut noise = NoiseModel::new(options.noise, options.noise_prior, START_VARIANCE);
+    // Noise with gross errors has many optima; Student-t noise, which has fewer, leads to a good one.
+    let has_gross_errors = matches!(options.noise_prior, NoisePrior::Contaminated | NoisePrior::ContaminatedT(_));
+    let is_led = options.noise == NoiseKind::PerRow && has_gross_errors;
+    let wanted = |prior| NoiseModel::new(options.noise, prior, START_VARIANCE);
+    let mut noise = wanted(if is_led { LEADING_NOISE } else { options.noise_prior });
     let mut variance = vec![START_VARIANCE; target.len()];
     let mut evaluations = 0;
     let mut bound = f64::INFINITY;
@@ -347,7 +354,10 @@ pub fn learn(
         let updates = if round == 0 { 2 * NOISE_UPDATES } else { NOISE_UPDATES };
         let mut now = basis.evaluate(&point, &variance)?;
         for update in 0..updates {
-            if round == 0 && update == 0 {
+            if is_led && round == LEADING_ROUNDS && update == 0 {
+                noise = wanted(options.noise_prior);
+            }
+            if (round == 0 || is_led && round == LEADING_ROUNDS) && update == 0 {
                 noise.start_at(&now.second_moment, VARIANCE_BOUNDS);
             }
             update_noise(&mut noise, &mut variance, &now.second_moment, row_weight);
@@ -357,7 +367,8 @@ pub fn learn(
         let penalty = noise.penalty(&variance, row_weight);
         let before = bound;
         bound = now.cost + penalty;
-        if before - bound < LEAST_GAIN * target.len() as f64 && round > 1 {
+        let settled = if is_led { LEADING_ROUNDS + 1 } else { 1 };
+        if before - bound < LEAST_GAIN * target.len() as f64 && round > settled {
             break;
         }
         let objective = Objective {

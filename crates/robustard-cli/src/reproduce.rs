@@ -1,0 +1,148 @@
+//! `robustard reproduce`.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use robustard::metrics::mean;
+use robustard_lab::default::{Method, Score, paper_best, score};
+use robustard_lab::protocol::{DATA_SETS, DataSet, Split};
+use robustard_report::short;
+use serde_json::json;
+
+use crate::colour::{print, say};
+use crate::{Ending, Outcome, Usage};
+
+/// Options of `reproduce`.
+#[derive(Args)]
+pub struct Reproduce {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// The default against shared noise, the paper's recipe and fixed lengthscales, on nine data sets
+    #[command(after_help = "Example:\n  robustard reproduce default --data data --sets yacht,boston --seeds 100-102")]
+    Default(DefaultExperiment),
+}
+
+#[derive(Args)]
+struct DefaultExperiment {
+    /// The folder with the data sets
+    #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
+    data: PathBuf,
+    /// Only these sets
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    sets: Vec<String>,
+    /// Seeds of the splits, from and to
+    #[arg(long, default_value = "100-109", value_parser = seeds)]
+    seeds: (u64, u64),
+    /// Shares of wrong training rows
+    #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 0.3])]
+    contamination: Vec<f64>,
+    /// Print one JSON object per fit instead of the tables
+    #[arg(long)]
+    json: bool,
+}
+
+fn seeds(text: &str) -> Result<(u64, u64), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let pair = first.parse().ok().zip(last.parse().ok());
+    pair.filter(|(first, last)| first <= last).ok_or_else(|| "give one seed, or two such as 100-109".to_owned())
+}
+
+impl Reproduce {
+    /// Runs the experiment.
+    pub fn run(&self) -> Outcome<Ending> {
+        let Experiment::Default(experiment) = &self.experiment;
+        experiment.run()
+    }
+}
+
+impl DefaultExperiment {
+    fn run(&self) -> Outcome<Ending> {
+        if let Some(share) = self.contamination.iter().find(|share| !(0.0..0.5).contains(*share)) {
+            return Err(Usage(format!("a contamination of {share} makes no sense; give shares from 0 to 0.5")).into());
+        }
+        let sets: Vec<DataSet> = if self.sets.is_empty() {
+            DATA_SETS.to_vec()
+        } else {
+            self.sets.iter().map(|name| DataSet::named(name)).collect::<Result<_, _>>()?
+        };
+        for set in &sets {
+            let table = set.read(&self.data)?;
+            for &contamination in &self.contamination {
+                let mut scores = Vec::new();
+                for seed in self.seeds.0..=self.seeds.1 {
+                    let split = Split::new(set, &table, contamination, seed)?;
+                    for method in Method::ALL {
+                        if method == Method::Cleaned && split.wrong.is_empty() {
+                            continue;
+                        }
+                        let score = score(set, &split, contamination, seed, method)?;
+                        if self.json {
+                            writeln!(std::io::stdout().lock(), "{}", json!(score))?;
+                        }
+                        scores.push(score);
+                    }
+                    say(&format!("{}, contamination {contamination}, seed {seed} done", set.name));
+                }
+                if !self.json {
+                    print(&cell(set, contamination, &scores)?)?;
+                }
+            }
+        }
+        Ok(Ending::Done)
+    }
+}
+
+/// The methods on one set at one contamination, means over the seeds.
+fn cell(set: &DataSet, contamination: f64, scores: &[Score]) -> Outcome<String> {
+    let mut out = String::new();
+    let seeds = scores.iter().filter(|score| score.method == Method::Default).count();
+    let best = paper_best(set.name, contamination)
+        .map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
+    let wrong = format!("{:.0}% wrong rows", 100.0 * contamination);
+    writeln!(out, "{}, {wrong}, {seeds} seeds{best}", set.name)?;
+    writeln!(
+        out,
+        "  {:<17} {:>10} {:>8} {:>6} {:>6} {:>6} {:>7} {:>8}",
+        "", "RMSE", "NLL", "50%", "80%", "95%", "recall", "seconds"
+    )?;
+    for method in Method::ALL {
+        let own: Vec<&Score> = scores.iter().filter(|score| score.method == method).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let average = |value: &dyn Fn(&Score) -> f64| mean(&own.iter().map(|score| value(score)).collect::<Vec<_>>());
+        let recall: Vec<f64> = own.iter().filter_map(|score| score.recall).collect();
+        let recall = if recall.is_empty() { String::new() } else { format!("{:.3}", mean(&recall)) };
+        let covered = [0, 1, 2].map(|k| format!("{:.1}", 100.0 * average(&|score| score.coverage[k])));
+        writeln!(
+            out,
+            "  {:<17} {:>10} {:>8} {:>6} {:>6} {:>6} {recall:>7} {:>8.2}",
+            method.name(),
+            short(average(&|score| score.rmse)),
+            short((1e3 * average(&|score| score.nll)).round() / 1e3),
+            covered[0],
+            covered[1],
+            covered[2],
+            average(&|score| score.seconds),
+        )?;
+    }
+    let chosen = scores.iter().filter(|score| score.method == Method::Default).map(|score| score.fit.as_str());
+    let mut chosen: Vec<&str> = chosen.collect();
+    chosen.sort_unstable();
+    let mut counts: Vec<(usize, &str)> = Vec::new();
+    for fit in chosen {
+        match counts.last_mut() {
+            Some((count, last)) if *last == fit => *count += 1,
+            _ => counts.push((1, fit)),
+        }
+    }
+    let words: Vec<String> = counts.iter().map(|(count, fit)| format!("{fit} ({count})")).collect();
+    writeln!(out, "  the default chose {}", words.join(", "))?;
+    Ok(out)
+}

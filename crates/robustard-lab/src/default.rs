@@ -1,0 +1,175 @@
+//! The default against what it replaces: shared noise, the paper's recipe, fixed lengthscales; and against itself with the wrong
+//! rows removed.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use robustard::features::{FeatureKind, FeatureOptions};
+use robustard::metrics::{coverage, mean, rmse, top_k_recall};
+use robustard::{Iteration, Preset, Settings};
+use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions};
+use serde::Serialize;
+
+use crate::LabError;
+use crate::protocol::{DataSet, Split};
+
+/// The paper's best RMSE of each set and contamination, over all its methods.
+const PAPER: &str = include_str!("../data/paper-best.csv");
+const FEATURES: usize = 256;
+
+/// A way to fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Features and noise chosen.
+    Default,
+    /// The same, with the wrong rows removed: what could be had at best.
+    Cleaned,
+    /// Learnt lengthscales, shared noise.
+    LearntShared,
+    /// Fixed lengthscales, one precision per weight, shared noise.
+    FixedShared,
+    /// Fixed lengthscales, Student-t noise with gross errors.
+    FixedRobust,
+    /// The paper's recipe.
+    Paper,
+}
+
+impl Method {
+    /// All methods.
+    pub const ALL: [Method; 6] =
+        [Self::Default, Self::Cleaned, Self::LearntShared, Self::FixedShared, Self::FixedRobust, Self::Paper];
+
+    /// A short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Cleaned => "bad rows removed",
+            Self::LearntShared => "shared, learnt",
+            Self::FixedShared => "shared, fixed",
+            Self::FixedRobust => "robust, fixed",
+            Self::Paper => "paper's recipe",
+        }
+    }
+
+    fn options(self, target: &str, seed: u64) -> RegressionOptions {
+        let (kind, settings, is_auto) = match self {
+            Self::Default | Self::Cleaned => (FeatureKind::Linear, Settings::default(), true),
+            Self::LearntShared => {
+                (FeatureKind::Waves { features: FEATURES }, Settings::default().with_shared_noise(), false)
+            }
+            Self::FixedShared => {
+                (FeatureKind::Fourier { features: FEATURES }, Settings::default().with_shared_noise(), false)
+            }
+            Self::FixedRobust => {
+                let prior = robustard::NoisePrior::ContaminatedT(robustard::Degrees::Learned);
+                (
+                    FeatureKind::Fourier { features: FEATURES },
+                    Settings { noise_prior: prior, ..Settings::default() },
+                    false,
+                )
+            }
+            Self::Paper => (FeatureKind::Fourier { features: FEATURES }, Settings::preset(Preset::Paper), false),
+        };
+        RegressionOptions {
+            encode: EncodeOptions::new(target),
+            features: FeatureOptions { kind, lengthscale: None, seed, standardize: true, centre: true },
+            intercept: true,
+            settings,
+            auto: Auto { features: is_auto, noise: is_auto },
+        }
+    }
+}
+
+/// What one method did on one split.
+#[derive(Debug, Clone, Serialize)]
+pub struct Score {
+    /// Data set.
+    pub set: &'static str,
+    /// Share of wrong training rows.
+    pub contamination: f64,
+    /// Seed of the split.
+    pub seed: u64,
+    /// The method.
+    pub method: Method,
+    /// Features and noise of the fit.
+    pub fit: String,
+    /// On the test rows.
+    pub rmse: f64,
+    /// Mean negative log density of the test targets.
+    pub nll: f64,
+    /// Shares of test targets in their 50, 80 and 95% intervals.
+    pub coverage: [f64; 3],
+    /// Share of the wrong rows among as many most suspicious ones; none without wrong rows.
+    pub recall: Option<f64>,
+    /// Time of the fit.
+    pub seconds: f64,
+}
+
+/// Fits one split by one method.
+pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method: Method) -> Result<Score, LabError> {
+    let failed = |error| LabError::Fit {
+        set: set.name.to_owned(),
+        seed,
+        method: method.name().to_owned(),
+        error: Box::new(error),
+    };
+    let table = if method == Method::Cleaned { split.clean() } else { split.train.clone() };
+    let start = Instant::now();
+    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+    let fitted = Regression::fit(&table, &method.options(set.target, seed), &mut silent).map_err(failed)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let regression = fitted.regression;
+    let mut covered = [0.0; 3];
+    for (share, level) in covered.iter_mut().zip([0.5, 0.8, 0.95]) {
+        let prediction = regression.predict(&split.test, level).map_err(failed)?;
+        *share = coverage(&split.test_target, &prediction.lower, &prediction.upper);
+    }
+    let prediction = regression.predict(&split.test, 0.95).map_err(failed)?;
+    let settings = &regression.options.settings;
+    let noise = match settings.noise {
+        robustard::NoiseKind::Shared => "shared".to_owned(),
+        robustard::NoiseKind::PerRow => settings.noise_prior.to_string(),
+    };
+    let recall = (!split.wrong.is_empty() && method != Method::Cleaned).then(|| {
+        let z: Vec<f64> = regression.diagnose().z.iter().map(|z| z.abs()).collect();
+        top_k_recall(&z, &split.wrong)
+    });
+    Ok(Score {
+        set: set.name,
+        contamination,
+        seed,
+        method,
+        fit: format!("{} {noise}", regression.options.features.kind),
+        rmse: rmse(&split.test_target, &prediction.mean),
+        nll: -mean(&prediction.log_density(&split.test_target)),
+        coverage: covered,
+        recall,
+        seconds,
+    })
+}
+
+/// The paper's best RMSE in a cell, and the method that had it.
+pub fn paper_best(set: &str, contamination: f64) -> Option<(f64, &'static str)> {
+    PAPER.lines().skip(1).find_map(|line| {
+        let mut fields = line.split(',');
+        let (name, share) = (fields.next()?, fields.next()?.parse::<f64>().ok()?);
+        let (method, rmse) = (fields.next()?, fields.next()?.parse::<f64>().ok()?);
+        (name == set && share == contamination).then_some((rmse, method))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_best_figures_are_there() {
+        assert_eq!(paper_best("yacht", 0.1), Some((3.75, "mackay")));
+        assert_eq!(paper_best("concrete", 0.0), Some((5.14, "gp")));
+        assert_eq!(paper_best("concrete", 0.3), None);
+        for set in crate::protocol::DATA_SETS {
+            assert!([0.0, 0.1].iter().all(|share| paper_best(set.name, *share).is_some()), "{}", set.name);
+        }
+    }
+}
