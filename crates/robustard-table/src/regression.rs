@@ -6,7 +6,7 @@ use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions, Train
 use robustard::solver::{PathRecorder, Paths};
 use robustard::{
     Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
-    fit_observed,
+    fit_from,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -221,7 +221,7 @@ impl Regression {
             noise: options.settings.noise,
             noise_prior: options.settings.noise_prior,
         };
-        let features = FeatureMap::fit(inputs.as_ref(), &training, &options.features)?;
+        let (features, mut start) = FeatureMap::fit(inputs.as_ref(), &training, &options.features)?;
         let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
         let mut problem = Problem::new(design.as_ref(), &standard)?;
         if weights.is_some() {
@@ -241,7 +241,11 @@ impl Regression {
             recorder.record(iteration);
             observer.iteration(iteration)
         };
-        let model = fit_observed(&problem, &options.settings, &mut both)?;
+        if let Some(start) = start.as_mut().filter(|_| options.intercept) {
+            // The intercept's group, whose precision is fixed, comes first.
+            start.weight_precision.insert(0, 1.0);
+        }
+        let model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
         let regression = Self {
             fingerprint: Fingerprint::of(&inputs, &y),
             quality: Quality::of(&model, scale),

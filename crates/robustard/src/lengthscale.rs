@@ -75,6 +75,8 @@ pub struct LearntFourier {
     pub weight_precision: [f64; 2],
     /// The noise model.
     pub noise: NoiseModel,
+    /// Variances of the rows.
+    pub noise_variance: Vec<f64>,
     /// Minus the log evidence, plus the penalties of noise and lengthscales.
     pub bound: f64,
     /// Posteriors computed.
@@ -398,6 +400,7 @@ pub fn learn(
         log_scales: point.log_scales,
         weight_precision: point.log_precision.map(f64::exp),
         noise,
+        noise_variance: variance,
         bound,
         evaluations,
     })

@@ -61,6 +61,6 @@ pub use noise::{Degrees, NoiseKind, NoisePrior};
 pub use posterior::Route;
 pub use problem::{Problem, ProblemError};
 pub use solver::{
-    Acceleration, FitError, Iteration, IterationRecord, Observer, Preset, Settings, SettingsError, SolverKind, Status,
-    Units, fit, fit_observed,
+    Acceleration, FitError, Iteration, IterationRecord, Observer, Preset, Settings, SettingsError, SolverKind, Start,
+    Status, Units, fit, fit_from, fit_observed,
 };

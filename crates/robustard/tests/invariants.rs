@@ -8,8 +8,8 @@ use common::{Synthetic, normal, rng};
 use rand::seq::SliceRandom;
 use robustard::faer::Mat;
 use robustard::{
-    Acceleration, FittedModel, Iteration, NoiseKind, NoisePrior, Problem, Settings, SolverKind, Status, fit,
-    fit_observed,
+    Acceleration, FittedModel, Iteration, NoiseKind, NoisePrior, Problem, Settings, SolverKind, Start, Status, fit,
+    fit_from, fit_observed,
 };
 
 const NOISES: [&str; 9] = [
@@ -444,5 +444,27 @@ fn studentized_update() {
             let found = after.rows.noise_variance[i];
             assert!((found - wanted.max(1e-10)).abs() < 1e-9 * (1.0 + wanted), "p = {power}: {found} {wanted}");
         }
+    }
+}
+
+/// A fit that starts where another ended stays there; a start of another size is passed over.
+#[test]
+fn fits_go_on_from_a_start() {
+    let problem = Synthetic::PAPER.problem(5);
+    for noise in ["student-t", "contaminated", "contaminated-t"] {
+        let settings = Settings { noise_prior: noise.parse().unwrap(), pruning: false, ..Settings::default() };
+        let model = fit(&problem, &settings).unwrap();
+        let mut start = Start {
+            weight_precision: model.weight_precision.clone(),
+            noise: model.noise,
+            noise_variance: model.rows.noise_variance.clone(),
+        };
+        let mut silent = |_: &Iteration<'_>| std::ops::ControlFlow::Continue(());
+        let again = fit_from(&problem, &settings, Some(&start), &mut silent).unwrap();
+        assert!(again.iterations() * 3 < model.iterations(), "{noise}: {} {}", again.iterations(), model.iterations());
+        assert!(again.outcome.objective <= model.outcome.objective + 1e-6, "{noise}");
+        start.noise_variance.pop();
+        let cold = fit_from(&problem, &settings, Some(&start), &mut silent).unwrap();
+        assert_eq!(cold.coefficients, model.coefficients, "{noise}");
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer, Training, Waves};
+use crate::solver::Start;
 
 /// Fourier features when no number is given.
 pub const DEFAULT_WAVES: usize = 256;
@@ -136,12 +137,13 @@ pub enum Basis {
 }
 
 impl FeatureMap {
-    /// Makes the map from the training inputs; `training` is what lengthscales are learnt from.
+    /// Makes the map from the training inputs; `training` is what lengthscales are learnt from. If they are, the fit of the
+    /// features should start where the learning ended.
     pub fn fit(
         inputs: MatRef<'_, f64>,
         training: &Training<'_>,
         options: &FeatureOptions,
-    ) -> Result<Self, FeatureError> {
+    ) -> Result<(Self, Option<Start>), FeatureError> {
         let standardizer = |values: MatRef<'_, f64>| match (options.standardize, options.centre) {
             (false, _) => Standardizer::identity(values.ncols()),
             (true, true) => Standardizer::fit(values),
@@ -153,6 +155,7 @@ impl FeatureMap {
         };
         let scaled = scaling.transform(inputs)?;
         let lengthscale = options.lengthscale.unwrap_or((inputs.ncols() as f64 / 2.0).sqrt());
+        let mut start = None;
         let basis = match options.kind {
             FeatureKind::Linear => Basis::Linear,
             FeatureKind::Polynomial { degree } => {
@@ -165,11 +168,13 @@ impl FeatureMap {
                 Basis::Fourier(Fourier::new(inputs.ncols(), features, gamma, options.seed)?)
             }
             FeatureKind::Waves { features } => {
-                Basis::Waves(Waves::learn(scaled.as_ref(), training, features, options.seed)?)
+                let (waves, learnt) = Waves::learn(scaled.as_ref(), training, features, options.seed)?;
+                start = Some(learnt);
+                Basis::Waves(waves)
             }
             FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
         };
-        Ok(Self { inputs: scaling, basis })
+        Ok((Self { inputs: scaling, basis }, start))
     }
 
     /// The features of rows of inputs.
@@ -278,7 +283,7 @@ mod tests {
                     standardize,
                     centre: standardize,
                 };
-                let map = FeatureMap::fit(x.as_ref(), &training, &options).unwrap();
+                let (map, _) = FeatureMap::fit(x.as_ref(), &training, &options).unwrap();
                 assert!(map.is_consistent(2));
                 let features = map.transform(x.as_ref()).unwrap();
                 assert_eq!(features.ncols(), map.names(&names).len(), "{kind}");

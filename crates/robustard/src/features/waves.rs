@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::{FeatureError, Fourier, check_columns};
 use crate::lengthscale::{LengthscaleOptions, learn};
 use crate::noise::{NoiseKind, NoisePrior};
+use crate::solver::Start;
 
 /// Standardized inputs are held within ± this: farther out a wave would be anywhere.
 const FARTHEST: f64 = 6.0;
@@ -39,13 +40,13 @@ pub struct Training<'a> {
 }
 
 impl Waves {
-    /// Learns the lengthscales for standardized inputs.
+    /// Learns the lengthscales for standardized inputs; the fit of the features should start where the learning ended.
     pub fn learn(
         inputs: MatRef<'_, f64>,
         training: &Training<'_>,
         features: usize,
         seed: u64,
-    ) -> Result<Self, FeatureError> {
+    ) -> Result<(Self, Start), FeatureError> {
         let end = |pick: fn(f64, f64) -> f64, start: f64| -> Vec<f64> {
             let limited = |value: &f64| value.clamp(-FARTHEST, FARTHEST);
             inputs.col_iter().map(|column| column.iter().map(limited).fold(start, pick)).collect()
@@ -63,7 +64,10 @@ impl Waves {
         };
         let learnt = learn(held.as_ref(), training.target, training.row_weight, &options, Par::rayon(0));
         let learnt = learnt.ok_or(FeatureError::NotLearnt)?;
-        Ok(Self { fourier: learnt.fourier, low, high, log_scales: learnt.log_scales })
+        let [waves, lines] = learnt.weight_precision;
+        let start =
+            Start { weight_precision: vec![lines, waves], noise: learnt.noise, noise_variance: learnt.noise_variance };
+        Ok((Self { fourier: learnt.fourier, low, high, log_scales: learnt.log_scales }, start))
     }
 
     /// n × (inputs + K): the inputs, then the waves.

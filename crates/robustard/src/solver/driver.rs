@@ -2,18 +2,17 @@
 //! observe → stop.
 
 use std::borrow::Cow;
-use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use faer::Par;
-use thiserror::Error;
 
 use super::accelerate::Anderson;
+use super::entry::FitError;
 use super::prune::{Pruner, Readmission, keep_groups, readmissions};
 use super::safeguard::{Interventions, Limits, Safeguard};
+use super::start::Start;
 use super::stopping::{Status, Stopping};
-use super::{CheckedSettings, Iteration, IterationRecord, Observer, Point, Proposal, Settings, SettingsError, Solver};
+use super::{CheckedSettings, Iteration, IterationRecord, Observer, Point, Proposal, Solver};
 use crate::evidence::objective;
 use crate::model::{FittedModel, Outcome};
 use crate::posterior::{FactorError, Moments, Posterior, RowNoise, route};
@@ -38,55 +37,6 @@ const ROUNDING: f64 = 1e-6;
 const LARGEST_PRUNING_LOSS: f64 = 0.01;
 /// Longest history for which room is made in advance.
 const LONGEST_RESERVED_TRACE: usize = 10_000;
-
-/// Why a fit gave no model.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum FitError {
-    /// A setting is wrong.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The posterior cannot be computed even at the start.
-    #[error(
-        "the posterior at the initial values cannot be computed ({0}); rescale the columns or change the initial values and bounds"
-    )]
-    Start(#[from] FactorError),
-    /// The threads could not be started.
-    #[error("could not start {threads} threads: {reason}; set threads to 1")]
-    Threads {
-        /// Threads asked for.
-        threads: usize,
-        /// What the system said.
-        reason: String,
-    },
-}
-
-/// Fits `problem`.
-pub fn fit(problem: &Problem, settings: &Settings) -> Result<FittedModel, FitError> {
-    fit_observed(problem, settings, &mut |_: &Iteration<'_>| ControlFlow::Continue(()))
-}
-
-/// Fits `problem` and shows each iteration to `observer`, which can stop it.
-pub fn fit_observed<O: Observer + Send>(
-    problem: &Problem,
-    settings: &Settings,
-    observer: &mut O,
-) -> Result<FittedModel, FitError> {
-    let settings = settings.check()?;
-    match settings.threads {
-        1 => Fit::start(problem, &settings, Par::Seq)?.run(observer),
-        0 => {
-            let par = Par::rayon(0);
-            Fit::start(problem, &settings, if rayon::current_num_threads() == 1 { Par::Seq } else { par })?
-                .run(observer)
-        }
-        threads => {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-            let pool = pool.map_err(|error| FitError::Threads { threads, reason: error.to_string() })?;
-            let par = NonZeroUsize::new(threads).map_or(Par::Seq, Par::Rayon);
-            pool.install(|| Fit::start(problem, &settings, par)?.run(observer))
-        }
-    }
-}
 
 /// The part of the problem that has not been pruned, with its state and the posterior at that state.
 struct Active<'a> {
@@ -154,7 +104,7 @@ impl<'a> Active<'a> {
 }
 
 /// A fit under way.
-struct Fit<'a> {
+pub(super) struct Fit<'a> {
     /// The problem as given.
     whole: &'a Problem,
     settings: &'a CheckedSettings,
@@ -185,10 +135,19 @@ struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    fn start(problem: &'a Problem, settings: &'a CheckedSettings, par: Par) -> Result<Self, FactorError> {
+    pub(super) fn start(
+        problem: &'a Problem,
+        settings: &'a CheckedSettings,
+        start: Option<&Start>,
+        par: Par,
+    ) -> Result<Self, FactorError> {
         let started = Instant::now();
         let limits = Limits::new(problem, settings);
-        let state = limits.initial_state(problem, settings);
+        let mut state = limits.initial_state(problem, settings);
+        let start = start.filter(|start| start.fits(&state));
+        if let Some(start) = start {
+            start.apply(problem, &limits, &mut state);
+        }
         let active = Active {
             problem: Cow::Borrowed(problem),
             groups: (0..problem.groups().count()).collect(),
@@ -214,7 +173,7 @@ impl<'a> Fit<'a> {
             accelerator: settings.accelerates().then(|| Anderson::new(settings.acceleration_memory)),
             pruner: Pruner::default(),
             stopping: Stopping::new(settings),
-            noise_started: false,
+            noise_started: start.is_some(),
             readmission_rounds: 0,
             evaluations: 0,
             interventions: Interventions::default(),
@@ -223,13 +182,13 @@ impl<'a> Fit<'a> {
             trace: Vec::with_capacity(settings.max_iterations.min(LONGEST_RESERVED_TRACE)),
         };
         fit.evaluate_state()?;
-        if settings.noise_start == 0 {
+        if settings.noise_start == 0 && !fit.noise_started {
             fit.start_noise()?;
         }
         Ok(fit)
     }
 
-    fn run<O: Observer + ?Sized>(mut self, observer: &mut O) -> Result<FittedModel, FitError> {
+    pub(super) fn run<O: Observer + ?Sized>(mut self, observer: &mut O) -> Result<FittedModel, FitError> {
         let mut status = Status::IterationLimit;
         let mut last_pruned = 0;
         for iteration in 1..=self.settings.max_iterations {

@@ -6,6 +6,7 @@
 mod accelerate;
 mod driver;
 mod em;
+mod entry;
 mod gradient;
 pub mod inner_lasso;
 mod irls_l1;
@@ -15,13 +16,15 @@ mod paths;
 mod prune;
 mod safeguard;
 mod settings;
+mod start;
 mod stopping;
 mod trace;
 
-pub use driver::{FitError, fit, fit_observed};
+pub use entry::{FitError, fit, fit_from, fit_observed};
 pub use paths::{Path, PathRecorder, Paths};
 pub use safeguard::Interventions;
 pub use settings::{Acceleration, CheckedSettings, Preset, Settings, SettingsError, SolverKind, Units};
+pub use start::Start;
 pub use stopping::Status;
 pub use trace::{Iteration, IterationRecord, Observer};
 
