@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use robustard::{Settings, SolverKind, Status};
 use robustard_report::{counted, noise_words, short, status_words};
-use robustard_table::{Fitted, Quality, Regression, Table, read, save_model, write};
+use robustard_table::{Fitted, Regression, Table, read, save_model, write};
 use serde_json::json;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -175,11 +175,11 @@ impl Fit {
             quality.loo_r2,
             100.0 * quality.coverage_95
         )?;
-        if Quality::is_optimistic(model) {
+        if regression.quality_is_optimistic() {
             writeln!(
                 out,
                 "         (too good: {} learnt from {} rows; see robustard compare)",
-                counted(model.active_columns.len(), "weight"),
+                counted(regression.learnt_relevances(), "relevance"),
                 regression.rows.len()
             )?;
         }

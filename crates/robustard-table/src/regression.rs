@@ -336,6 +336,38 @@ impl Regression {
         }
     }
 
+    /// Relevance of a telling feature: 1/γ, or for learnt waves the inverse square of the input's lengthscale.
+    pub fn relevance(&self, feature: usize) -> f64 {
+        match &self.features.basis {
+            Basis::Waves(waves) => (2.0 * waves.log_scales[feature]).exp(),
+            _ => 1.0 / self.model.weight_precision[feature + usize::from(self.options.intercept)],
+        }
+    }
+
+    /// Precisions and lengthscales that were learnt.
+    pub fn learnt_relevances(&self) -> usize {
+        let model = &self.model;
+        let is_learnt = |column: &&usize| !model.fixed_columns.contains(column);
+        // Columns of one group have the very same precision.
+        let mut precisions: Vec<u64> = model
+            .active_columns
+            .iter()
+            .filter(is_learnt)
+            .map(|&column| model.weight_precision[column].to_bits())
+            .collect();
+        precisions.sort_unstable();
+        precisions.dedup();
+        let lengthscales = if let Basis::Waves(waves) = &self.features.basis { waves.log_scales.len() } else { 0 };
+        precisions.len() + lengthscales
+    }
+
+    /// Whether so many precisions were learnt from so few rows that the quality is better than that of new rows would be: they
+    /// are held as learnt from all rows, the one left out among them.
+    pub fn quality_is_optimistic(&self) -> bool {
+        const ROWS_PER_PRECISION: usize = 10;
+        ROWS_PER_PRECISION * self.learnt_relevances() > self.rows.len()
+    }
+
     /// The features, most relevant first, in the user's units. Of learnt waves these are the inputs: their coefficients are
     /// those of the linear part, their relevances the inverse squares of their lengthscales.
     pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
@@ -346,10 +378,7 @@ impl Regression {
             Basis::Linear | Basis::Waves(_) => self.target.deviation / self.features.inputs.scale[j],
             _ => self.target.deviation,
         };
-        let relevance = |j: usize| match &self.features.basis {
-            Basis::Waves(waves) => (2.0 * waves.log_scales[j]).exp(),
-            _ => 1.0 / self.model.weight_precision[j + first],
-        };
+        let relevance = |j: usize| self.relevance(j);
         let largest = (0..names.len()).map(relevance).fold(f64::MIN_POSITIVE, f64::max);
         let mut summaries: Vec<FeatureSummary> = names
             .into_iter()
@@ -459,13 +488,6 @@ impl Quality {
             loo_median_error: scale.deviation * weighted_median(&diagnostics.loo_residual, weight),
             coverage_95: mean_of(&|row| f64::from(u8::from(is_inside(row)))),
         }
-    }
-
-    /// Whether so many weights were learnt from so few rows that these figures are better than those of new rows would be:
-    /// the precisions are held as learnt from all rows, the one left out among them.
-    pub fn is_optimistic(model: &FittedModel) -> bool {
-        const ROWS_PER_WEIGHT: usize = 10;
-        ROWS_PER_WEIGHT * model.active_columns.len() > model.rows.target.len()
     }
 }
 

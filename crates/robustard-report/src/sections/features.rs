@@ -97,10 +97,11 @@ fn effects(view: &View<'_>, kept: usize) -> Chart {
     let model = &regression.model;
     let mut columns: Vec<usize> =
         (0..regression.telling_features()).filter(|j| model.active_columns.contains(&(j + first))).collect();
-    columns.sort_by(|&a, &b| model.weight_precision[a + first].total_cmp(&model.weight_precision[b + first]));
+    columns.sort_by(|&a, &b| regression.relevance(b).total_cmp(&regression.relevance(a)));
     columns.truncate(MOST_DRAWN);
     // The first is drawn at the top.
     columns.reverse();
+    let is_linear = !matches!(regression.features.basis, Basis::Waves(_));
     let deviation = regression.target.deviation;
     let effect = |j: usize| deviation * model.coefficients[j + first];
     let error = |j: usize| NORMAL_95 * deviation * model.standard_errors[j + first];
@@ -113,7 +114,8 @@ fn effects(view: &View<'_>, kept: usize) -> Chart {
     let [bottom, top] = [-0.5, columns.len() as f64 - 0.5];
     Chart {
         id: "features",
-        title: "Effect of each feature".to_owned(),
+        title: if is_linear { "Effect of each feature" } else { "Linear part of the effect of each feature" }
+            .to_owned(),
         explanation: format!(
             "Change of {target} {per} of the feature, others held fixed, with 95% intervals; most relevant at the top. \
              An interval that holds 0 means the sign is not certain.{cut}"

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use robustard::{Iteration, NoiseKind, Settings};
-use robustard_table::{Quality, Regression, RegressionError, RegressionOptions, Table};
+use robustard_table::{Regression, RegressionError, RegressionOptions, Table};
 
 use super::{Detail, Section, range, tile};
 use crate::View;
@@ -26,11 +26,11 @@ pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
     let is_constant = range(view.rows.actual.0.iter().copied()).into_iter().reduce(|a, b| b - a) == Some(0.0);
     let explained =
         if is_constant { format!("{target} has one value only: there is nothing to explain.") } else { explained };
-    let caveat = if Quality::is_optimistic(&view.regression.model) {
+    let caveat = if view.regression.quality_is_optimistic() {
         format!(
             " These figures flatter the fit: {} were learnt from {} rows, the one left out among them. robustard compare \
              has figures from rows that were never seen.",
-            counted(view.regression.model.active_columns.len(), "weight"),
+            counted(view.regression.learnt_relevances(), "relevance"),
             view.rows.total
         )
     } else {
