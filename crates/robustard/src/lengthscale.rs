@@ -75,8 +75,10 @@ pub struct LearntFourier {
     pub weight_precision: [f64; 2],
     /// The noise model.
     pub noise: NoiseModel,
-    /// Variances of the rows.
-    pub noise_variance: Vec<f64>,
+    /// Posterior mean of the weights: intercept, linear, Fourier.
+    pub mean: Vec<f64>,
+    /// Their covariance.
+    pub covariance: Mat<f64>,
     /// Minus the log evidence, plus the penalties of noise and lengthscales.
     pub bound: f64,
     /// Posteriors computed.
@@ -110,6 +112,8 @@ struct Evaluation {
     gradient: Point,
     /// r² + q of the rows.
     second_moment: Vec<f64>,
+    mean: Vec<f64>,
+    covariance: Mat<f64>,
 }
 
 impl Basis<'_> {
@@ -219,7 +223,8 @@ impl Basis<'_> {
             log_precision: [precision_slope(first..d), precision_slope(1..first)],
             log_noise: noise_slope,
         };
-        cost.is_finite().then_some(Evaluation { cost, gradient, second_moment })
+        let mean = mean.col(0).iter().copied().collect();
+        cost.is_finite().then_some(Evaluation { cost, gradient, second_moment, mean, covariance })
     }
 }
 
@@ -260,6 +265,37 @@ fn view(values: &[f64], rows: usize) -> MatRef<'_, f64> {
 fn view_mut(values: &mut [f64], rows: usize) -> MatMut<'_, f64> {
     let columns = values.len() / rows;
     MatMut::from_column_major_slice_mut(values, rows, columns)
+}
+
+impl LearntFourier {
+    /// Variances that the noise model gives to rows of inputs and their targets.
+    pub fn noise_variance(&self, inputs: MatRef<'_, f64>, target: &[f64], par: Par) -> Vec<f64> {
+        /// Rows looked at together, so that the room needed does not grow with the table.
+        const BLOCK: usize = 2048;
+        let linear = self.mean.len() - 1 - self.fourier.phases.len();
+        let [low, high] = VARIANCE_BOUNDS;
+        let mut variance = Vec::with_capacity(target.len());
+        for start in (0..target.len()).step_by(BLOCK) {
+            let rows = BLOCK.min(target.len() - start);
+            let inputs = inputs.subrows(start, rows);
+            let mut design = Room::new(inputs, linear > 0, self.fourier.phases.len()).design;
+            let Ok(waves) = self.fourier.transform(inputs) else { return vec![START_VARIANCE; target.len()] };
+            let first = (1 + linear) * rows;
+            design[first..].chunks_mut(rows).zip(waves.col_iter()).for_each(|(column, wave)| {
+                column.iter_mut().zip(wave.iter()).for_each(|(v, w)| *v = *w);
+            });
+            let mut residual = target[start..start + rows].to_vec();
+            let mut image = vec![0.0; design.len()];
+            let mean = MatRef::from_column_major_slice(&self.mean, self.mean.len(), 1);
+            matmul(view_mut(&mut residual, rows), Accum::Add, view(&design, rows), mean, -1.0, par);
+            matmul(view_mut(&mut image, rows), Accum::Replace, view(&design, rows), self.covariance.as_ref(), 1.0, par);
+            variance.extend((0..rows).map(|i| {
+                let latent: f64 = (i..design.len()).step_by(rows).map(|k| design[k] * image[k]).sum();
+                self.noise.variance(residual[i].powi(2) + latent).clamp(low, high)
+            }));
+        }
+        variance
+    }
 }
 
 impl Point {
@@ -395,14 +431,16 @@ pub fn learn(
             point.log_noise = 0.0;
         }
     }
+    let last = basis.evaluate(&point, &variance)?;
     Some(LearntFourier {
+        mean: last.mean,
+        covariance: last.covariance,
         fourier: basis.scaled(&point.log_scales),
         log_scales: point.log_scales,
         weight_precision: point.log_precision.map(f64::exp),
         noise,
-        noise_variance: variance,
         bound,
-        evaluations,
+        evaluations: evaluations + 1,
     })
 }
 

@@ -8,6 +8,8 @@ use crate::solver::Start;
 
 /// Standardized inputs are held within ± this: farther out a wave would be anywhere.
 const FARTHEST: f64 = 6.0;
+/// Lengthscales of larger tables are learnt from so many evenly spaced rows; the weights, from all.
+const MOST_LEARNING_ROWS: usize = 2000;
 /// Rounds of learning; most fits need fewer.
 const ROUNDS: usize = 12;
 
@@ -62,11 +64,15 @@ impl Waves {
             noise_prior: training.noise_prior,
             rounds: ROUNDS,
         };
-        let learnt = learn(held.as_ref(), training.target, training.row_weight, &options, Par::rayon(0));
+        let step = held.nrows().div_ceil(MOST_LEARNING_ROWS).max(1);
+        let part = |values: &[f64]| -> Vec<f64> { values.iter().copied().step_by(step).collect() };
+        let (target, row_weight) = (part(training.target), part(training.row_weight));
+        let some = Mat::from_fn(target.len(), held.ncols(), |i, j| held[(i * step, j)]);
+        let learnt = learn(some.as_ref(), &target, &row_weight, &options, Par::rayon(0));
         let learnt = learnt.ok_or(FeatureError::NotLearnt)?;
         let [waves, lines] = learnt.weight_precision;
-        let start =
-            Start { weight_precision: vec![lines, waves], noise: learnt.noise, noise_variance: learnt.noise_variance };
+        let noise_variance = learnt.noise_variance(held.as_ref(), training.target, Par::rayon(0));
+        let start = Start { weight_precision: vec![lines, waves], noise: learnt.noise, noise_variance };
         Ok((Self { fourier: learnt.fourier, low, high, log_scales: learnt.log_scales }, start))
     }
 
