@@ -274,6 +274,7 @@ impl LearntFourier {
         const BLOCK: usize = 2048;
         let linear = self.mean.len() - 1 - self.fourier.phases.len();
         let [low, high] = VARIANCE_BOUNDS;
+        let rule = self.noise.variance_rule();
         let mut variance = Vec::with_capacity(target.len());
         for start in (0..target.len()).step_by(BLOCK) {
             let rows = BLOCK.min(target.len() - start);
@@ -291,7 +292,7 @@ impl LearntFourier {
             matmul(view_mut(&mut image, rows), Accum::Replace, view(&design, rows), self.covariance.as_ref(), 1.0, par);
             variance.extend((0..rows).map(|i| {
                 let latent: f64 = (i..design.len()).step_by(rows).map(|k| design[k] * image[k]).sum();
-                self.noise.variance(residual[i].powi(2) + latent).clamp(low, high)
+                rule(residual[i].powi(2) + latent).clamp(low, high)
             }));
         }
         variance
@@ -454,7 +455,8 @@ fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f
         return;
     }
     noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
-    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = noise.variance(*e2).clamp(low, high));
+    let rule = noise.variance_rule();
+    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = rule(*e2).clamp(low, high));
 }
 
 #[cfg(test)]

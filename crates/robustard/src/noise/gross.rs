@@ -11,13 +11,17 @@ use statrs::function::gamma::ln_gamma;
 
 use super::log_normal;
 
-/// The parameters of the noise.
+/// The noise, ready for many rows.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GrossErrors {
-    pub scale: f64,
-    pub degrees: f64,
-    pub share: f64,
-    pub ratio: f64,
+    scale: f64,
+    degrees: f64,
+    share: f64,
+    ratio: f64,
+    /// Log density of an inlier at 0.
+    student: f64,
+    /// Log odds of a gross error at 0.
+    odds: f64,
 }
 
 /// 1/λ of the two components at a second moment, and the probability of the second.
@@ -29,45 +33,39 @@ struct Components {
 }
 
 impl GrossErrors {
-    /// Terms of the log density that no row changes: those of the inliers and of the odds.
-    fn constants(&self) -> [f64; 2] {
-        let (nu, s2) = (self.degrees, self.scale);
-        let student = ln_gamma(0.5 * (nu + 1.0)) - ln_gamma(0.5 * nu) - 0.5 * (nu * PI * s2).ln();
-        let odds = (self.share / (1.0 - self.share)).ln() - 0.5 * (2.0 * PI * self.ratio * s2).ln() - student;
-        [student + (1.0 - self.share).ln(), odds]
+    pub fn new(scale: f64, degrees: f64, share: f64, ratio: f64) -> Self {
+        let at_zero = log_student(0.0, scale, degrees);
+        let odds = (share / (1.0 - share)).ln() + log_normal(0.0, ratio * scale) - at_zero;
+        Self { scale, degrees, share, ratio, student: at_zero + (1.0 - share).ln(), odds }
     }
 
-    fn components(&self, e2: f64, odds: f64) -> Components {
+    fn components(&self, e2: f64) -> Components {
         let (nu, s2) = (self.degrees, self.scale);
         let outlier = 1.0 / (self.ratio * s2);
-        let log_odds = odds - 0.5 * e2 * outlier + 0.5 * (nu + 1.0) * (e2 / (nu * s2)).ln_1p();
+        let log_odds = self.odds - 0.5 * e2 * outlier + 0.5 * (nu + 1.0) * (e2 / (nu * s2)).ln_1p();
         let probability = 1.0 / (1.0 + (-log_odds).exp());
         Components { inlier: (nu + 1.0) / (nu * s2 + e2), outlier, log_odds, probability }
     }
 
-    fn precision(&self, e2: f64, odds: f64) -> f64 {
-        let Components { inlier, outlier, probability: p, .. } = self.components(e2, odds);
+    fn precision(&self, e2: f64) -> f64 {
+        let Components { inlier, outlier, probability: p, .. } = self.components(e2);
         (1.0 - p) * inlier + p * outlier
     }
 
     /// d(1/λ)/de².
     pub fn precision_slope(&self, e2: f64) -> f64 {
-        self.slope(e2, self.constants()[1])
-    }
-
-    fn slope(&self, e2: f64, odds: f64) -> f64 {
-        let Components { inlier, outlier, probability: p, .. } = self.components(e2, odds);
+        let Components { inlier, outlier, probability: p, .. } = self.components(e2);
         -(1.0 - p) * inlier * inlier / (self.degrees + 1.0) - 0.5 * p * (1.0 - p) * (inlier - outlier).powi(2)
     }
 
     /// λ(e²).
     pub fn variance(&self, e2: f64) -> f64 {
-        1.0 / self.precision(e2, self.constants()[1])
+        1.0 / self.precision(e2)
     }
 
     /// Probability that a row is a gross error.
     pub fn probability(&self, e2: f64) -> f64 {
-        self.components(e2, self.constants()[1]).probability
+        self.components(e2).probability
     }
 
     /// −f(e²) for a residual, with a prediction's own variance added to both components.
@@ -80,14 +78,13 @@ impl GrossErrors {
 
     /// Σ ωᵢ c(λᵢ).
     pub fn penalty(&self, rows: impl Iterator<Item = (f64, f64)>) -> f64 {
-        let [student, odds] = self.constants();
         let half = 0.5 * (self.degrees + 1.0);
         rows.map(|(variance, weight)| {
-            let e2 = self.moment_at(variance, odds);
+            let e2 = self.moment_at(variance);
             // log(a + b) = log a + log(1 + b/a), the components being a and b.
-            let log_odds = self.components(e2, odds).log_odds;
+            let log_odds = self.components(e2).log_odds;
             let excess = log_odds.max(0.0) + (-log_odds.abs()).exp().ln_1p();
-            let density = student - half * (e2 / (self.degrees * self.scale)).ln_1p() + excess;
+            let density = self.student - half * (e2 / (self.degrees * self.scale)).ln_1p() + excess;
             weight * (-density - 0.5 * e2 / variance - 0.5 * (2.0 * PI * variance).ln())
         })
         .sum()
@@ -95,31 +92,36 @@ impl GrossErrors {
 
     /// λ c′(λ).
     pub fn penalty_slope(&self, variance: f64) -> f64 {
-        0.5 * (self.moment_at(variance, self.constants()[1]) / variance - 1.0)
+        0.5 * (self.moment_at(variance) / variance - 1.0)
     }
 
     /// The e² with λ(e²) = `variance`; 0 if the variance is smaller than any.
-    fn moment_at(&self, variance: f64, odds: f64) -> f64 {
+    fn moment_at(&self, variance: f64) -> f64 {
         const STEPS: usize = 60;
         const TOLERANCE: f64 = 1e-13;
         let wanted = 1.0 / variance;
-        if self.precision(0.0, odds) <= wanted {
+        if self.precision(0.0) <= wanted {
             return 0.0;
         }
         // λ ≥ the inliers' own, which is e² = (ν+1)λ − νs²: a bracket from above unless gross errors raise λ beyond it.
         let (mut low, mut high) = (0.0, (self.degrees + 1.0) * variance);
-        while self.precision(high, odds) > wanted && high < f64::MAX / 4.0 {
+        while self.precision(high) > wanted && high < f64::MAX / 4.0 {
             high *= 4.0;
         }
-        let mut e2 = 0.5 * high;
+        // Right where gross errors play no part.
+        let mut e2 = ((self.degrees + 1.0) * variance - self.degrees * self.scale).clamp(0.01 * variance, high);
         for _ in 0..STEPS {
-            let gap = self.precision(e2, odds) - wanted;
+            let gap = self.precision(e2) - wanted;
+            // Of a gross error λ hardly depends on e², and neither does the penalty: rounding is the limit.
+            if gap.abs() <= 4.0 * f64::EPSILON * wanted {
+                return e2;
+            }
             if gap > 0.0 {
                 low = e2
             } else {
                 high = e2
             }
-            let newton = e2 - gap / self.slope(e2, odds);
+            let newton = e2 - gap / self.precision_slope(e2);
             let next = if newton > low && newton < high { newton } else { 0.5 * (low + high) };
             if (next - e2).abs() <= TOLERANCE * e2 {
                 return next;
@@ -147,16 +149,15 @@ mod tests {
     fn moments_and_variances_are_inverse() {
         for degrees in [1.0, 4.0, 50.0] {
             for share in [1e-6, 0.1, 0.5] {
-                let noise = GrossErrors { scale: 0.7, degrees, share, ratio: 60.0 };
-                let odds = noise.constants()[1];
+                let noise = GrossErrors::new(0.7, degrees, share, 60.0);
                 let mut before = 0.0;
                 for e2 in [1e-6, 0.1, 1.0, 5.0, 20.0, 100.0, 1e4, 1e8] {
                     let variance = noise.variance(e2);
                     assert!(variance > before, "{noise:?} {e2}");
                     before = variance;
-                    let back = noise.moment_at(variance, odds);
+                    let back = noise.moment_at(variance);
                     // Where λ hardly depends on e², e² cannot be known better than λ.
-                    let loss = -noise.precision(e2, odds) / noise.slope(e2, odds) / e2;
+                    let loss = -noise.precision(e2) / noise.precision_slope(e2) / e2;
                     assert!((back - e2).abs() < 1e-9 * e2 * (1.0 + loss), "{noise:?}: {e2} {back}");
                 }
             }

@@ -208,7 +208,7 @@ impl NoiseModel {
                 bounds.contains(scale)
             }
             Self::ContaminatedT { scale, degrees, share, ratio, learns_degrees } => {
-                let noise = GrossErrors { scale: *scale, degrees: *degrees, share: *share, ratio: *ratio };
+                let noise = GrossErrors::new(*scale, *degrees, *share, *ratio);
                 let (mut inlier_sum, mut outlier_sum, mut outliers) = (0.0, 0.0, 0.0);
                 let mut inlier_weight = Vec::with_capacity(row_weight.len());
                 for (e2, w) in rows() {
@@ -235,7 +235,7 @@ impl NoiseModel {
     fn gross_errors(&self) -> Option<GrossErrors> {
         match *self {
             Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
-                Some(GrossErrors { scale, degrees, share, ratio })
+                Some(GrossErrors::new(scale, degrees, share, ratio))
             }
             _ => None,
         }
@@ -253,9 +253,15 @@ impl NoiseModel {
                 scale / ((1.0 - p) + p / ratio)
             }
             Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
-                GrossErrors { scale, degrees, share, ratio }.variance(e2)
+                GrossErrors::new(scale, degrees, share, ratio).variance(e2)
             }
         }
+    }
+
+    /// [`Self::variance`] for many rows: what no row changes is worked out once.
+    pub fn variance_rule(&self) -> impl Fn(f64) -> f64 + use<> {
+        let (model, gross) = (*self, self.gross_errors());
+        move |e2| gross.map_or_else(|| model.variance(e2), |gross| gross.variance(e2))
     }
 
     /// The range of variances for which [`Self::penalty`] is defined.
@@ -287,7 +293,7 @@ impl NoiseModel {
                 terms + prior_of_outliers(share, ratio)
             }
             Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
-                GrossErrors { scale, degrees, share, ratio }.penalty(rows()) + prior_of_outliers(share, ratio)
+                GrossErrors::new(scale, degrees, share, ratio).penalty(rows()) + prior_of_outliers(share, ratio)
             }
         }
     }
@@ -306,7 +312,7 @@ impl NoiseModel {
                 0.5 * (2.0 * scale * log_odds / gap / variance - 1.0)
             }
             Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
-                GrossErrors { scale, degrees, share, ratio }.penalty_slope(variance)
+                GrossErrors::new(scale, degrees, share, ratio).penalty_slope(variance)
             }
         }
     }
@@ -332,7 +338,7 @@ impl NoiseModel {
             Self::Shared { .. } | Self::Flat => log_normal(residual, inlier + latent),
             Self::StudentT { scale, degrees, .. } => log_student(residual, scale + latent, degrees),
             Self::ContaminatedT { scale, degrees, share, ratio, .. } => {
-                GrossErrors { scale, degrees, share, ratio }.log_density(residual, latent)
+                GrossErrors::new(scale, degrees, share, ratio).log_density(residual, latent)
             }
             Self::Contaminated { scale, share, ratio } => {
                 let inlier = (1.0 - share).ln() + log_normal(residual, scale + latent);
@@ -350,6 +356,7 @@ impl NoiseModel {
     /// ψ′, where the posterior has one over the mean of 1/λ: the factor is the quotient of the two, at least 1. It is 1.4 for
     /// Student-t noise of ν = 4.
     pub fn inflation(&self, second_moment: &[f64], row_weight: &[f64]) -> f64 {
+        let (gross, variance) = (self.gross_errors(), self.variance_rule());
         let slope_of_precision = |e2: f64| match *self {
             Self::Shared { .. } | Self::Flat => None,
             Self::StudentT { scale, degrees, .. } => {
@@ -361,12 +368,12 @@ impl NoiseModel {
                 let gap = (1.0 - 1.0 / ratio) / scale;
                 Some(-0.5 * p * (1.0 - p) * gap * gap)
             }
-            Self::ContaminatedT { .. } => self.gross_errors().map(|noise| noise.precision_slope(e2)),
+            Self::ContaminatedT { .. } => gross.map(|noise| noise.precision_slope(e2)),
         };
         let (mut square, mut slope, mut precision, mut count) = (0.0, 0.0, 0.0, 0.0);
         for (&e2, &w) in second_moment.iter().zip(row_weight) {
             let Some(change) = slope_of_precision(e2) else { return 1.0 };
-            let row_precision = 1.0 / self.variance(e2);
+            let row_precision = 1.0 / variance(e2);
             square += w * e2 * row_precision * row_precision;
             slope += w * (row_precision + 2.0 * e2 * change);
             precision += w * row_precision;

@@ -196,9 +196,10 @@ impl Safeguard {
         next: &mut State,
         counts: &mut StepCounts,
     ) {
+        let rule = next.noise.variance_rule();
         for (i, value) in next.noise_variance.iter_mut().enumerate() {
             let proposed = match proposal.noise_step {
-                NoiseStep::SecondMoment => next.noise.variance(proposal.second_moment[i]),
+                NoiseStep::SecondMoment => rule(proposal.second_moment[i]),
                 NoiseStep::Variance => proposal.noise_variance[i],
             };
             let old = state.noise_variance[i];
