@@ -16,12 +16,12 @@ use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
-use faer::linalg::solvers::{DenseSolveCore, Solve};
-use faer::{Accum, Mat, MatMut, MatRef, Par, Side};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::features::Fourier;
 use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
+use crate::posterior::Factor;
 
 /// Strength of the normal prior of each l: a lengthscale is within a factor e of the start with 5/2 nats to spare.
 const PRIOR_STRENGTH: f64 = 5.0;
@@ -135,7 +135,7 @@ impl Basis<'_> {
         let fourier = self.scaled(&point.log_scales);
         let frequencies = MatRef::from_column_major_slice(&fourier.frequencies, p, k);
         let mut room = self.room.borrow_mut();
-        let Room { design, slopes, weighted, image, information } = &mut *room;
+        let Room { design, slopes, weighted, image, information, factor } = &mut *room;
 
         // Cosines go into the design, their slopes beside it.
         let amplitude = (2.0 / k as f64).sqrt();
@@ -174,12 +174,18 @@ impl Basis<'_> {
         for j in 0..d {
             information[(j, j)] += precision(j);
         }
-        let factor = information.llt(Side::Lower).ok()?;
-        let moment = weighted.transpose() * MatRef::from_column_major_slice(self.target, n, 1);
-        let mean = factor.solve(&moment);
-        let covariance = factor.inverse();
+        factor.factorise(information.as_ref()).ok()?;
+        factor.invert();
+        // Sums over rows and products with one vector are not split among threads, so that their number changes nothing.
+        let mut mean = vec![0.0; d];
+        let target = MatRef::from_column_major_slice(self.target, n, 1);
+        matmul(view_mut(&mut mean, d), Accum::Replace, weighted.transpose(), target, 1.0, Par::Seq);
+        factor.solve(&mut mean);
+        let inverse = factor.inverse();
+        let mut covariance = Mat::<f64>::zeros(d, d);
+        matmul(covariance.as_mut(), Accum::Replace, inverse.transpose(), inverse, 1.0, self.par);
         let mut residual = self.target.to_vec();
-        matmul(view_mut(&mut residual, n), Accum::Add, design, mean.as_ref(), -1.0, self.par);
+        matmul(view_mut(&mut residual, n), Accum::Add, design, view(&mean, d), -1.0, Par::Seq);
         matmul(view_mut(image, n), Accum::Replace, design, covariance.as_ref(), 1.0, self.par);
         let mut latent = vec![0.0; n];
         for (j, image) in image.chunks(n).enumerate() {
@@ -188,7 +194,7 @@ impl Basis<'_> {
         }
         let second_moment: Vec<f64> = residual.iter().zip(&latent).map(|(r, q)| r * r + q).collect();
 
-        let log_determinant: f64 = 2.0 * (0..d).map(|j| factor.L()[(j, j)].ln()).sum::<f64>();
+        let log_determinant = factor.log_determinant();
         let log_prior: f64 = (0..d).map(|j| precision(j).ln()).sum();
         let rows = self.row_weight.iter().zip(variance);
         let log_variance: f64 = rows.map(|(w, v)| w * (std::f64::consts::TAU * scale * v).ln()).sum();
@@ -198,12 +204,13 @@ impl Basis<'_> {
 
         // ∂ log p/∂features = Λ⁻¹(r μᵀ − DΣ), through the slopes to the frequencies.
         slopes.par_chunks_mut(n).zip(image[first * n..].par_chunks(n)).enumerate().for_each(|(j, (slopes, image))| {
-            let mean = mean[(first + j, 0)];
+            let mean = mean[first + j];
             for i in 0..n {
                 slopes[i] *= weight[i] * (residual[i] * mean - image[i]);
             }
         });
-        let by_frequency = self.inputs.transpose() * view(slopes, n);
+        let mut by_frequency = Mat::<f64>::zeros(p, k);
+        matmul(by_frequency.as_mut(), Accum::Replace, self.inputs.transpose(), view(slopes, n), 1.0, Par::Seq);
         let by_scale =
             |input: usize| -> f64 { (0..k).map(|j| by_frequency[(input, j)] * frequencies[(input, j)]).sum() };
         let mut scales: Vec<f64> =
@@ -214,7 +221,7 @@ impl Basis<'_> {
         }
         let precision_slope = |columns: std::ops::Range<usize>| -> f64 {
             let size = columns.len() as f64;
-            let square: f64 = columns.map(|j| precision(j) * (mean[(j, 0)].powi(2) + covariance[(j, j)])).sum();
+            let square: f64 = columns.map(|j| precision(j) * (mean[j].powi(2) + covariance[(j, j)])).sum();
             0.5 * (square - size)
         };
         let noise_slope: f64 = (0..n).map(|i| 0.5 * (self.row_weight[i] - weight[i] * second_moment[i])).sum();
@@ -223,7 +230,6 @@ impl Basis<'_> {
             log_precision: [precision_slope(first..d), precision_slope(1..first)],
             log_noise: noise_slope,
         };
-        let mean = mean.col(0).iter().copied().collect();
         cost.is_finite().then_some(Evaluation { cost, gradient, second_moment, mean, covariance })
     }
 }
@@ -235,6 +241,7 @@ struct Room {
     weighted: Vec<f64>,
     image: Vec<f64>,
     information: Mat<f64>,
+    factor: Factor,
 }
 
 impl Room {
@@ -253,6 +260,7 @@ impl Room {
             image: vec![0.0; n * d],
             slopes: vec![0.0; n * features],
             information: Mat::zeros(d, d),
+            factor: Factor::new(d, Par::Seq),
             design,
         }
     }
@@ -288,7 +296,7 @@ impl LearntFourier {
             let mut residual = target[start..start + rows].to_vec();
             let mut image = vec![0.0; design.len()];
             let mean = MatRef::from_column_major_slice(&self.mean, self.mean.len(), 1);
-            matmul(view_mut(&mut residual, rows), Accum::Add, view(&design, rows), mean, -1.0, par);
+            matmul(view_mut(&mut residual, rows), Accum::Add, view(&design, rows), mean, -1.0, Par::Seq);
             matmul(view_mut(&mut image, rows), Accum::Replace, view(&design, rows), self.covariance.as_ref(), 1.0, par);
             variance.extend((0..rows).map(|i| {
                 let latent: f64 = (i..design.len()).step_by(rows).map(|k| design[k] * image[k]).sum();
@@ -531,5 +539,27 @@ mod tests {
             let more = learn(x.as_ref(), &y, &[1.0; 200], &LengthscaleOptions { rounds: 12, ..options }, Par::Seq);
             assert!(more.unwrap().bound <= learnt.bound + 1e-6);
         }
+    }
+
+    /// Bit for bit.
+    #[test]
+    fn threads_change_nothing() {
+        let (x, y) = example(700);
+        let options = LengthscaleOptions {
+            features: 150,
+            seed: 3,
+            per_input: true,
+            linear: true,
+            noise: NoiseKind::PerRow,
+            noise_prior: "contaminated-t".parse().unwrap(),
+            rounds: 3,
+        };
+        let weight = vec![1.0; 700];
+        let [one, two] = [Par::Seq, Par::rayon(2)].map(|par| {
+            let learnt = learn(x.as_ref(), &y, &weight, &options, par).unwrap();
+            let variance = learnt.noise_variance(x.as_ref(), &y, par);
+            (learnt.log_scales, learnt.bound, variance)
+        });
+        assert_eq!(one, two);
     }
 }

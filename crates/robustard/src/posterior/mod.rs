@@ -10,6 +10,7 @@ mod weight_space;
 use faer::Par;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use factor::Factor;
 pub use factor::{FactorError, Jitter};
 pub use sample_space::SampleSpace;
 pub use weight_space::WeightSpace;
