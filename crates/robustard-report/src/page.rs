@@ -1,8 +1,11 @@
 //! The page. Every value from the data goes through maud's escaping, or as JSON into a block that is not run; a content
 //! security policy forbids the network and every script but the two that are part of this program.
 
+use std::io::Read;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use robustard_table::FeatureSummary;
 use serde::Serialize;
@@ -16,8 +19,15 @@ use crate::words::{counted, short};
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
-/// plotly.js 4.1.1, its basic bundle (plotly.js-basic-dist-min), MIT licence; see `assets/plotly-LICENSE`.
-const PLOTLY: &str = include_str!("../assets/plotly-basic.min.js");
+/// plotly.js 4.1.1, its basic bundle (plotly.js-basic-dist-min), gzipped, MIT licence; see `assets/plotly-LICENSE`.
+const PLOTLY_GZIPPED: &[u8] = include_bytes!("../assets/plotly-basic.min.js.gz");
+
+fn plotly() -> String {
+    let mut script = String::new();
+    let read = GzDecoder::new(PLOTLY_GZIPPED).read_to_string(&mut script);
+    read.expect("the script is part of this program");
+    script
+}
 
 /// What the script draws from.
 #[derive(Serialize)]
@@ -30,13 +40,14 @@ struct Data<'a> {
 pub fn render(report: &Report) -> String {
     let charts = report.sections.iter().flat_map(|section| &section.charts).collect();
     let data = Data { rows: &report.rows, charts };
+    let plotly = plotly();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta http-equiv="Content-Security-Policy" content=(policy(&plotly));
                 meta name="color-scheme" content="light dark";
                 title { (report.title) " · robustard" }
                 link rel="icon" href="data:,";
@@ -56,7 +67,7 @@ pub fn render(report: &Report) -> String {
                 footer { p { "Made by robustard " (env!("CARGO_PKG_VERSION")) ". This page is complete in itself; it loads nothing." } }
                 noscript { p.warning { "Charts and the table of rows need JavaScript." } }
                 script #data type="application/json" { (PreEscaped(inert_json(&data))) }
-                script { (PreEscaped(PLOTLY)) }
+                script { (PreEscaped(&plotly)) }
                 script { (PreEscaped(SCRIPT)) }
             }
         }
@@ -70,11 +81,11 @@ fn inert_json(data: &impl Serialize) -> String {
     serde_json::to_string(data).unwrap_or_default().replace('<', "\\u003c").replace("\u{2028}", "\\u2028")
 }
 
-fn policy() -> String {
+fn policy(plotly: &str) -> String {
     let hash = |script: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script.as_bytes())));
     format!(
         "default-src 'none'; script-src {} {}; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'",
-        hash(PLOTLY),
+        hash(plotly),
         hash(SCRIPT)
     )
 }
