@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, FeatureKindError, FeatureOptions};
 use robustard::{Preset, Settings};
 use robustard_table::{
-    Auto, EncodeOptions, Header, Kind, Missing, ReadOptions, RegressionOptions, io_words, suggestion,
+    Auto, EncodeOptions, Header, Kind, Missing, ReadOptions, Regression, RegressionOptions, Table, io_words,
+    load_model, read, suggestion,
 };
 
 use crate::{Outcome, Usage};
@@ -50,6 +51,35 @@ impl TableArguments {
         };
         let text_columns = names.into_iter().cloned().collect();
         ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns }
+    }
+}
+
+/// A model and the table that it was fitted to.
+#[derive(Args)]
+pub struct FittedTable {
+    /// A model file, written by `robustard fit -o`
+    model: PathBuf,
+    /// The table that the model was fitted to
+    pub table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    /// Say nothing but errors
+    #[arg(long)]
+    pub quiet: bool,
+    /// Overwrite existing files
+    #[arg(long)]
+    pub force: bool,
+}
+
+impl FittedTable {
+    /// Reads both; another table than the model's own is refused.
+    pub fn open(&self) -> Outcome<(Regression, Table)> {
+        let regression = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
+        if regression.was_fitted_to(&table)? {
+            return Ok((regression, table));
+        }
+        Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
     }
 }
 
@@ -148,6 +178,14 @@ enum PresetArgument {
 }
 
 impl FitArguments {
+    /// Holds everything, reading and learning included, to the threads asked for.
+    pub fn limit_threads(&self) -> Outcome<()> {
+        match self.engine.settings()?.threads {
+            0 => Ok(()),
+            threads => Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?),
+        }
+    }
+
     pub fn options(&self) -> Outcome<RegressionOptions> {
         if self.lengthscale.is_some_and(|length| !(length > 0.0 && length.is_finite())) {
             return Err(

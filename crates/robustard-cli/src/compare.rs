@@ -61,6 +61,7 @@ struct Scores {
 impl Compare {
     /// Cross-validates and prints.
     pub fn run(&self) -> Outcome<Ending> {
+        self.fitting.limit_threads()?;
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
         let threads = options.settings.threads;

@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard_table::{Regression, Table, load_model, read, write};
+use robustard_table::{Regression, Table, write};
 
-use crate::args::TableArguments;
+use crate::args::FittedTable;
 use crate::colour::say;
-use crate::report::check_table;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `diagnose`.
@@ -15,32 +14,20 @@ use crate::{Ending, Outcome, refuse_to_overwrite};
 #[command(after_help = "Example:
   robustard diagnose houses.model houses.csv -o rows.csv")]
 pub struct Diagnose {
-    /// A model file, written by `robustard fit -o`
-    model: PathBuf,
-    /// The table that the model was fitted to
-    table: PathBuf,
     #[command(flatten)]
-    reading: TableArguments,
+    of: FittedTable,
     /// Where to write the rows, most suspicious first; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Say nothing but errors
-    #[arg(long)]
-    quiet: bool,
-    /// Overwrite an existing file
-    #[arg(long)]
-    force: bool,
 }
 
 impl Diagnose {
     /// Diagnoses and writes.
     pub fn run(&self) -> Outcome<Ending> {
-        refuse_to_overwrite(&self.output, self.force)?;
-        let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
-        check_table(&regression, &table)?;
+        refuse_to_overwrite(&self.output, self.of.force)?;
+        let (regression, table) = self.of.open()?;
         write(&row_table(&regression, &table)?, &self.output)?;
-        if !self.quiet && self.output != Path::new("-") {
+        if !self.of.quiet && self.output != Path::new("-") {
             say(&format!("wrote rows to {}", self.output.display()));
         }
         Ok(Ending::Done)

@@ -81,6 +81,7 @@ impl Fit {
 
     fn run_with_outputs(&self) -> Outcome<Ending> {
         self.check_outputs()?;
+        self.fitting.limit_threads()?;
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
         let mut progress = FitProgress::new(self.quiet, options.settings.tolerance)?;
@@ -244,7 +245,11 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
     let diagnostics = regression.diagnose();
     let flagged = diagnostics.flagged_rows();
     if flagged.is_empty() {
-        writeln!(out, "Rows     none looks wrong (beyond {:.1} standard deviations)", diagnostics.threshold)?;
+        let by = match diagnostics.outlier_probability {
+            Some(_) => "more likely a gross error than not".to_owned(),
+            None => format!("beyond {:.1} standard deviations", diagnostics.threshold),
+        };
+        writeln!(out, "Rows     none looks wrong ({by})")?;
         return Ok(());
     }
     let count = if flagged.len() == 1 { "1 row looks".to_owned() } else { format!("{} rows look", flagged.len()) };

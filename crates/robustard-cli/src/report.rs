@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robustard_report::{Report, counted};
-use robustard_table::{Regression, Table, io_words, load_model, read, write_whole};
+use robustard_table::{Regression, Table, io_words, write_whole};
 
-use crate::args::TableArguments;
+use crate::args::FittedTable;
 use crate::colour::say;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
@@ -17,39 +17,27 @@ use crate::{Ending, Outcome, refuse_to_overwrite};
   robustard report houses.model houses.csv -o houses.html
   robustard report houses.model houses.csv -o houses.html --figures figures")]
 pub struct ReportCommand {
-    /// A model file, written by `robustard fit -o`
-    model: PathBuf,
-    /// The table that the model was fitted to
-    table: PathBuf,
     #[command(flatten)]
-    reading: TableArguments,
+    of: FittedTable,
     /// Where to write the page; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Write the charts as SVG files into this folder
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Say nothing but errors
-    #[arg(long)]
-    quiet: bool,
-    /// Overwrite existing files
-    #[arg(long)]
-    force: bool,
 }
 
 impl ReportCommand {
     /// Reads the model and its table and writes the page.
     pub fn run(&self) -> Outcome<Ending> {
-        refuse_to_overwrite(&self.output, self.force)?;
+        refuse_to_overwrite(&self.output, self.of.force)?;
         if let Some(folder) = &self.figures {
-            refuse_figures(folder, self.force)?;
+            refuse_figures(folder, self.of.force)?;
         }
-        let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
-        check_table(&regression, &table)?;
+        let (regression, table) = self.of.open()?;
         let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref() };
-        for written in pages.write(&regression, &table, &source_name(&self.table))? {
-            if !self.quiet {
+        for written in pages.write(&regression, &table, &source_name(&self.of.table))? {
+            if !self.of.quiet {
                 say(&format!("wrote {written}"));
             }
         }
@@ -63,14 +51,6 @@ pub fn source_name(path: &Path) -> String {
         Some(name) if path != Path::new("-") => name.to_string_lossy().into_owned(),
         _ => "standard input".to_owned(),
     }
-}
-
-/// A diagnosis makes sense for the training table only.
-pub fn check_table(regression: &Regression, table: &Table) -> Outcome<()> {
-    if regression.was_fitted_to(table)? {
-        return Ok(());
-    }
-    Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
 }
 
 /// A folder that has figures already is left alone unless asked.

@@ -6,6 +6,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::chart::{Numbers, RowField};
+use crate::words::clipped;
 
 /// Rows that are not flagged but come next.
 const NEXT_ROWS: usize = 200;
@@ -78,7 +79,7 @@ impl RowList {
         let part = table.take(&places_in_table);
         let row: Vec<usize> = places_in_table.iter().map(|place| place + 1).collect();
         let label = match &regression.encoder.id {
-            Some(id) => part.texts(id)?.into_iter().map(|id| cut(id.unwrap_or_default())).collect(),
+            Some(id) => part.texts(id)?.into_iter().map(|id| clipped(&id.unwrap_or_default(), LONGEST_CELL)).collect(),
             None => row.iter().map(usize::to_string).collect(),
         };
         let input = match single_input(regression) {
@@ -91,7 +92,7 @@ impl RowList {
             flagged: flagged.len(),
             flagged_drawn: flagged.len().min(MOST_DRAWN),
             threshold: diagnostics.threshold,
-            label_name: cut(regression.encoder.id.clone().unwrap_or("row".to_owned())),
+            label_name: clipped(regression.encoder.id.as_deref().unwrap_or("row"), LONGEST_CELL),
             label,
             row,
             actual: of(&|row| regression.actual(row)),
@@ -158,19 +159,12 @@ fn original_values(regression: &Regression, part: &Table) -> Result<(Vec<String>
     let mut room = ORIGINAL_BYTES;
     let mut rows = Vec::new();
     for row in 0..part.row_count() {
-        let values: Vec<String> = columns.iter().map(|column| cut(column[row].clone().unwrap_or_default())).collect();
+        let values: Vec<String> =
+            columns.iter().map(|column| clipped(column[row].as_deref().unwrap_or_default(), LONGEST_CELL)).collect();
         let size: usize = values.iter().map(|value| value.len() + 3).sum();
         let Some(left) = room.checked_sub(size) else { break };
         room = left;
         rows.push(values);
     }
-    Ok((names.into_iter().map(cut).collect(), rows))
-}
-
-/// At most [`LONGEST_CELL`] characters.
-fn cut(text: String) -> String {
-    match text.char_indices().nth(LONGEST_CELL) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    Ok((names.iter().map(|name| clipped(name, LONGEST_CELL)).collect(), rows))
 }

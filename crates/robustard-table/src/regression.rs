@@ -3,6 +3,7 @@
 
 use robustard::faer::Mat;
 use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions, Training};
+use robustard::problem::check_row_weights;
 use robustard::solver::{PathRecorder, Paths};
 use robustard::{
     Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
@@ -198,23 +199,15 @@ impl Regression {
         observer: &mut O,
     ) -> Result<Fitted, RegressionError> {
         let encoder = Encoder::fit(table, &options.encode)?;
-        let target = table.role(&encoder.target, "the target")?;
-        let weights = encoder.weights.as_ref().map(|name| table.role(name, "weights")).transpose()?;
-        let required: Vec<&[f64]> =
-            [Some(&target), weights.as_ref()].into_iter().flatten().map(Vec::as_slice).collect();
-        require(&encoder, &encoder.target, &target, "target")?;
-        if let (Some(name), Some(values)) = (&encoder.weights, &weights) {
-            require(&encoder, name, values, "weight")?;
-        }
-        let Encoded { inputs, rows, notes } = encoder.encode(table, &required)?;
+        let Observed { inputs, rows, target: y, weight, notes } = Observed::of(&encoder, table)?;
         if rows.is_empty() {
             return Err(TableError::AllDropped.into());
         }
-        let y: Vec<f64> = rows.iter().map(|&row| target[row]).collect();
         let scale = TargetScale::of(&y, options.intercept);
         let standard: Vec<f64> = y.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
-        let row_weight: Vec<f64> =
-            rows.iter().map(|&row| weights.as_ref().map_or(1.0, |weights| weights[row])).collect();
+        let row_weight = weight.clone().unwrap_or_else(|| vec![1.0; rows.len()]);
+        // Before anything is learnt from them.
+        check_row_weights(&row_weight)?;
         let training = Training {
             target: &standard,
             row_weight: &row_weight,
@@ -224,7 +217,7 @@ impl Regression {
         let (features, mut start) = FeatureMap::fit(inputs.as_ref(), &training, &options.features)?;
         let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
         let mut problem = Problem::new(design.as_ref(), &standard)?;
-        if weights.is_some() {
+        if weight.is_some() {
             problem = problem.with_row_weights(&row_weight)?;
         }
         let first = usize::from(options.intercept);
@@ -263,12 +256,7 @@ impl Regression {
 
     /// Whether this is the table that the regression was fitted to.
     pub fn was_fitted_to(&self, table: &Table) -> Result<bool, RegressionError> {
-        let target = table.role(&self.encoder.target, "the target")?;
-        let weights = self.encoder.weights.as_ref().map(|name| table.role(name, "weights")).transpose()?;
-        let required: Vec<&[f64]> =
-            [Some(&target), weights.as_ref()].into_iter().flatten().map(Vec::as_slice).collect();
-        let Encoded { inputs, rows, .. } = self.encoder.encode(table, &required)?;
-        let y: Vec<f64> = rows.iter().map(|&row| target[row]).collect();
+        let Observed { inputs, rows, target: y, .. } = Observed::of(&self.encoder, table)?;
         Ok(rows == self.rows && Fingerprint::of(&inputs, &y) == self.fingerprint)
     }
 
@@ -440,6 +428,32 @@ fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &
 
 /// Relevance of an input along which a curve does not bend, relative to that of the most relevant one.
 const LEAST_BEND: f64 = 1e-3;
+
+/// The rows of a table that can be fitted.
+struct Observed {
+    inputs: Mat<f64>,
+    rows: Vec<usize>,
+    target: Vec<f64>,
+    weight: Option<Vec<f64>>,
+    notes: Vec<String>,
+}
+
+impl Observed {
+    fn of(encoder: &Encoder, table: &Table) -> Result<Self, TableError> {
+        let target = table.role(&encoder.target, "the target")?;
+        require(encoder, &encoder.target, &target, "target")?;
+        let mut required = vec![target];
+        if let Some(name) = &encoder.weights {
+            let weights = table.role(name, "weights")?;
+            require(encoder, name, &weights, "weight")?;
+            required.push(weights);
+        }
+        let columns: Vec<&[f64]> = required.iter().map(Vec::as_slice).collect();
+        let Encoded { inputs, rows, notes } = encoder.encode(table, &columns)?;
+        let kept = |values: &Vec<f64>| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };
+        Ok(Self { target: kept(&required[0]), weight: required.get(1).map(kept), inputs, rows, notes })
+    }
+}
 
 /// Missing targets or weights can only be dropped.
 fn require(encoder: &Encoder, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {

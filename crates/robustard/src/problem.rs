@@ -220,9 +220,7 @@ impl Problem {
         if weights.len() != self.row_count() {
             return Err(ProblemError::WeightLength { rows: self.row_count(), weights: weights.len() });
         }
-        if let Some(row) = weights.iter().position(|w| !(*w >= 1.0 / LARGEST && *w <= LARGEST)) {
-            return Err(ProblemError::BadWeight { row, value: weights[row] });
-        }
+        check_row_weights(weights)?;
         self.row_weight = weights.to_vec();
         self.weight_sum = weights.iter().sum();
         self.log_weight_sum = weights.iter().map(|w| w.ln()).sum();
@@ -375,5 +373,13 @@ impl Problem {
             log_weight_sum: self.log_weight_sum,
             groups,
         }
+    }
+}
+
+/// Whether every weight is one that a row can have.
+pub fn check_row_weights(weights: &[f64]) -> Result<(), ProblemError> {
+    match weights.iter().position(|w| !(*w >= 1.0 / LARGEST && *w <= LARGEST)) {
+        Some(row) => Err(ProblemError::BadWeight { row, value: weights[row] }),
+        None => Ok(()),
     }
 }

@@ -137,10 +137,11 @@ fn feature_paths(view: &View<'_>) -> Chart {
     Chart {
         id: "feature-paths",
         title: "Relevance of the features over the iterations".to_owned(),
-        explanation:
-            "1/γ of each feature (the 40 most relevant at the end). Features that do not matter fall away; a line that \
-                      stops is a feature that was left out."
-                .to_owned(),
+        explanation: format!(
+            "1/γ of {} (the most relevant at the end; a category's levels share one). Features that do not matter fall away; \
+             a line that stops is a feature that was left out.",
+            counted(regression.paths.groups.len(), "feature")
+        ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/γ"),
         layers: vec![
@@ -160,9 +161,11 @@ fn row_paths(view: &View<'_>) -> Chart {
     Chart {
         id: "row-paths",
         title: "Relevance of the rows over the iterations".to_owned(),
-        explanation:
-            "1/λ of the 30 most suspicious rows and of 70 others. Rows that the others contradict lose their say."
-                .to_owned(),
+        explanation: format!(
+            "1/λ of {}: the most suspicious ones, and of the others every so many. Rows that the others contradict lose \
+             their say.",
+            counted(regression.paths.rows.len(), "row")
+        ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/λ"),
         layers: vec![

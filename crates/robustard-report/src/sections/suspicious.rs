@@ -11,10 +11,13 @@ use crate::words::short;
 pub fn section(view: &View<'_>) -> Section {
     let rows = &view.rows;
     let threshold = rows.threshold;
-    let expectation = format!(
-        "Flagged are rows more than {threshold:.1} standard deviations off what the other rows predict; a clean table of \
-         this size would show about half a row by chance."
-    );
+    let expectation = match view.diagnostics.outlier_probability {
+        Some(_) => "Flagged are rows that are more likely a gross error than not, by the noise model.".to_owned(),
+        None => format!(
+            "Flagged are rows more than {threshold:.1} standard deviations off what the other rows predict; a clean table \
+             of this size would show half a row or less by chance."
+        ),
+    };
     let answer = match rows.flagged {
         0 => format!("None. {expectation}"),
         count => {
