@@ -42,6 +42,9 @@ struct DefaultExperiment {
     /// Shares of wrong training rows
     #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 0.3])]
     contamination: Vec<f64>,
+    /// Only these methods: default, cleaned, learnt-shared, fixed-shared, fixed-robust, paper
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
+    methods: Vec<Method>,
     /// Print one JSON object per fit instead of the tables
     #[arg(long)]
     json: bool,
@@ -51,6 +54,10 @@ fn seeds(text: &str) -> Result<(u64, u64), String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let pair = first.parse().ok().zip(last.parse().ok());
     pair.filter(|(first, last)| first <= last).ok_or_else(|| "give one seed, or two such as 100-109".to_owned())
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    serde_json::from_value(json!(text)).map_err(|_| "there is no such method".to_owned())
 }
 
 impl Reproduce {
@@ -78,7 +85,8 @@ impl DefaultExperiment {
                 for seed in self.seeds.0..=self.seeds.1 {
                     let split = Split::new(set, &table, contamination, seed)?;
                     for method in Method::ALL {
-                        if method == Method::Cleaned && split.wrong.is_empty() {
+                        let is_wanted = self.methods.is_empty() || self.methods.contains(&method);
+                        if !is_wanted || method == Method::Cleaned && split.wrong.is_empty() {
                             continue;
                         }
                         let score = score(set, &split, contamination, seed, method)?;
@@ -101,7 +109,9 @@ impl DefaultExperiment {
 /// The methods on one set at one contamination, means over the seeds.
 fn cell(set: &DataSet, contamination: f64, scores: &[Score]) -> Outcome<String> {
     let mut out = String::new();
-    let seeds = scores.iter().filter(|score| score.method == Method::Default).count();
+    let mut seeds: Vec<u64> = scores.iter().map(|score| score.seed).collect();
+    seeds.dedup();
+    let seeds = seeds.len();
     let best = paper_best(set.name, contamination)
         .map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
     let wrong = format!("{:.0}% wrong rows", 100.0 * contamination);

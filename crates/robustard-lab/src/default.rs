@@ -8,7 +8,7 @@ use robustard::features::{FeatureKind, FeatureOptions};
 use robustard::metrics::{coverage, mean, rmse, top_k_recall};
 use robustard::{Iteration, Preset, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::LabError;
 use crate::protocol::{DataSet, Split};
@@ -18,7 +18,7 @@ const PAPER: &str = include_str!("../data/paper-best.csv");
 const FEATURES: usize = 256;
 
 /// A way to fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Features and noise chosen.
@@ -56,7 +56,7 @@ impl Method {
         let (kind, settings, is_auto) = match self {
             Self::Default | Self::Cleaned => (FeatureKind::Linear, Settings::default(), true),
             Self::LearntShared => {
-                (FeatureKind::Waves { features: FEATURES }, Settings::default().with_shared_noise(), false)
+                (FeatureKind::Smooth { centres: None }, Settings::default().with_shared_noise(), false)
             }
             Self::FixedShared => {
                 (FeatureKind::Fourier { features: FEATURES }, Settings::default().with_shared_noise(), false)

@@ -86,7 +86,7 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     observer: &mut O,
 ) -> Result<Fitted, RegressionError> {
     let kinds = if options.auto.features {
-        vec![FeatureKind::Linear, FeatureKind::Waves { features: robustard::features::DEFAULT_WAVES }]
+        vec![FeatureKind::Linear, FeatureKind::Smooth { centres: None }]
     } else {
         vec![options.features.kind]
     };
@@ -129,7 +129,7 @@ fn noises(options: &RegressionOptions, kind: FeatureKind) -> Vec<Settings> {
     }
     let robust = |noise_prior| Settings { noise: NoiseKind::PerRow, noise_prior, ..given.clone() };
     let mut all = vec![given.clone().with_shared_noise(), robust(NoisePrior::ContaminatedT(Degrees::Learned))];
-    if !matches!(kind, FeatureKind::Waves { .. }) {
+    if !matches!(kind, FeatureKind::Waves { .. } | FeatureKind::Smooth { .. }) {
         all.push(robust(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES))));
     }
     all

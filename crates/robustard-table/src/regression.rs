@@ -268,9 +268,17 @@ impl Regression {
 
     /// Predicts the rows of a table that have all inputs, with intervals of the given level.
     pub fn predict(&self, table: &Table, level: f64) -> Result<TablePrediction, RegressionError> {
-        let Encoded { inputs, rows, notes } = self.encoder.encode(table, &[])?;
-        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.options.intercept);
-        let prediction = self.model.predict(design.as_ref())?;
+        let Encoded { inputs, rows, mut notes } = self.encoder.encode(table, &[])?;
+        let features = self.features.transform(inputs.as_ref())?;
+        let gaps = self.features.gaps(inputs.as_ref(), features.as_ref())?;
+        let design = with_intercept(features, self.options.intercept);
+        let mut prediction = self.model.predict(design.as_ref())?;
+        if let Some(gaps) = gaps {
+            let [line, curve] = self.prior_variances();
+            let more: Vec<f64> = gaps.iter().map(|gap| curve * gap.curve + line * gap.line).collect();
+            prediction = prediction.widened(&more);
+            notes.extend(self.note_beyond(&inputs)?);
+        }
         let interval = prediction.interval(level)?;
         let TargetScale { mean, deviation } = self.target;
         let unscaled = |values: &[f64]| values.iter().map(|value| mean + deviation * value).collect();
@@ -284,6 +292,24 @@ impl Regression {
             scale: self.target,
             standard: prediction,
         })
+    }
+
+    /// Prior variances of the lines' and the curve's weights, of a learnt curve.
+    fn prior_variances(&self) -> [f64; 2] {
+        let precision = &self.model.weight_precision;
+        [usize::from(self.options.intercept), precision.len() - 1].map(|column| 1.0 / precision[column])
+    }
+
+    fn note_beyond(&self, inputs: &Mat<f64>) -> Result<Option<String>, FeatureError> {
+        let names = self.encoder.names();
+        let beyond = self.features.beyond(inputs.as_ref())?;
+        let columns: Vec<String> = beyond.iter().map(|(j, count)| format!("'{}' ({count})", names[*j])).collect();
+        Ok((!columns.is_empty()).then(|| {
+            format!(
+                "rows outside the range of the training rows in {}: the curve stays as at the border, with wider error bars",
+                columns.join(", ")
+            )
+        }))
     }
 
     /// Whether all parts fit together, as they do in every fitted regression but perhaps not in a file.
@@ -316,19 +342,25 @@ impl Regression {
         self.target.mean + self.target.deviation * self.model.rows.target[row]
     }
 
-    /// The features that have a meaning of their own: all, but of learnt waves only the inputs.
+    /// The features that have a meaning of their own: all, but of learnt curves only the inputs.
     pub fn telling_features(&self) -> usize {
-        match &self.features.basis {
-            Basis::Waves(waves) => waves.low.len(),
-            _ => self.model.coefficients.len() - usize::from(self.options.intercept),
+        match self.features.bends() {
+            Some(bends) => bends.len(),
+            None => self.model.coefficients.len() - usize::from(self.options.intercept),
         }
     }
 
-    /// Relevance of a telling feature: 1/γ, or for learnt waves the inverse square of the input's lengthscale.
-    pub fn relevance(&self, feature: usize) -> f64 {
-        match &self.features.basis {
-            Basis::Waves(waves) => (2.0 * waves.log_scales[feature]).exp(),
-            _ => 1.0 / self.model.weight_precision[feature + usize::from(self.options.intercept)],
+    /// Relevance of each telling feature: 1/γ, or for a learnt curve its mean squared slope along the input, by the line's
+    /// weight and the curve's lengthscales.
+    pub fn relevances(&self) -> Vec<f64> {
+        let first = usize::from(self.options.intercept);
+        match self.features.bends() {
+            Some(bends) => {
+                let [_, curve] = self.prior_variances();
+                let slope = |j: usize| self.model.coefficients[j + first];
+                bends.iter().enumerate().map(|(j, bend)| curve * bend + slope(j).powi(2)).collect()
+            }
+            None => self.model.weight_precision[first..].iter().map(|precision| 1.0 / precision).collect(),
         }
     }
 
@@ -345,7 +377,11 @@ impl Regression {
             .collect();
         precisions.sort_unstable();
         precisions.dedup();
-        let lengthscales = if let Basis::Waves(waves) = &self.features.basis { waves.log_scales.len() } else { 0 };
+        let lengthscales = match &self.features.basis {
+            Basis::Waves(waves) => waves.log_scales.len(),
+            Basis::Smooth(smooth) => smooth.curve.scales.len() + smooth.curve.singles.len(),
+            _ => 0,
+        };
         precisions.len() + lengthscales
     }
 
@@ -356,32 +392,33 @@ impl Regression {
         ROWS_PER_PRECISION * self.learnt_relevances() > self.rows.len()
     }
 
-    /// The features, most relevant first, in the user's units. Of learnt waves these are the inputs: their coefficients are
-    /// those of the linear part, their relevances the inverse squares of their lengthscales.
+    /// The features, most relevant first, in the user's units. Of learnt curves these are the inputs, and their coefficients
+    /// those of the linear part.
     pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
         let mut names = self.features.names(&self.encoder.names());
         names.truncate(self.telling_features());
         let first = usize::from(self.options.intercept);
         let unit = |j: usize| match &self.features.basis {
-            Basis::Linear | Basis::Waves(_) => self.target.deviation / self.features.inputs.scale[j],
+            Basis::Linear | Basis::Waves(_) | Basis::Smooth(_) => self.target.deviation / self.features.inputs.scale[j],
             _ => self.target.deviation,
         };
-        let relevance = |j: usize| self.relevance(j);
-        let largest = (0..names.len()).map(relevance).fold(f64::MIN_POSITIVE, f64::max);
+        let relevances = self.relevances();
+        let largest = relevances.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        let is_curve = self.features.bends().is_some();
         let mut summaries: Vec<FeatureSummary> = names
             .into_iter()
             .enumerate()
             .map(|(j, name)| {
-                let kept = match &self.features.basis {
-                    // An input along which the curve hardly bends counts as long as its line does.
-                    Basis::Waves(_) if relevance(j) >= LEAST_BEND * largest => true,
-                    _ => self.model.active_columns.contains(&(j + first)),
+                let kept = if is_curve {
+                    relevances[j] >= LEAST_SLOPE * largest
+                } else {
+                    self.model.active_columns.contains(&(j + first))
                 };
                 FeatureSummary {
                     name,
                     coefficient: self.model.coefficients[j + first] * unit(j),
                     standard_error: self.model.standard_errors[j + first] * unit(j),
-                    relevance: if kept { relevance(j) / largest } else { 0.0 },
+                    relevance: if kept { relevances[j] / largest } else { 0.0 },
                     kept,
                 }
             })
@@ -426,8 +463,8 @@ fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &
     recorder.paths(&groups, &rows)
 }
 
-/// Relevance of an input along which a curve does not bend, relative to that of the most relevant one.
-const LEAST_BEND: f64 = 1e-3;
+/// Relevance of an input along which a curve is flat, relative to that of the most relevant one.
+const LEAST_SLOPE: f64 = 1e-3;
 
 /// The rows of a table that can be fitted.
 struct Observed {

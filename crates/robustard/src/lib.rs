@@ -46,7 +46,7 @@ struct Readme;
 pub mod diagnostics;
 pub mod evidence;
 pub mod features;
-pub mod lengthscale;
+mod learn;
 pub mod metrics;
 pub mod model;
 pub mod noise;

@@ -286,6 +286,14 @@ pub struct Interval {
 }
 
 impl Prediction {
+    /// With so much more variance of the regression function.
+    pub fn widened(mut self, more: &[f64]) -> Self {
+        self.latent_variance.iter_mut().zip(more).for_each(|(variance, more)| *variance += more);
+        let noise = self.noise.variance();
+        self.std = self.latent_variance.iter().map(|variance| (noise + variance).sqrt()).collect();
+        self
+    }
+
     /// Log densities of the observations that came true, under the same distribution as the intervals.
     pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
         let residual = actual.iter().zip(&self.mean).map(|(y, m)| y - m);

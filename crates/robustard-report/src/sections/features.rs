@@ -25,9 +25,9 @@ pub fn section(view: &View<'_>) -> Section {
     let all = kept.len() + left_out.len();
     let unit = match &view.regression.features.basis {
         Basis::Linear => "The table has the coefficients in the units of the data.",
-        Basis::Waves(_) => {
-            "The curve has a linear part, whose coefficients are in the units of the data, and waves; relevance is how strongly \
-             the curve bends along a column (the inverse square of its lengthscale)."
+        Basis::Waves(_) | Basis::Smooth(_) => {
+            "The fit is a curve: lines, whose coefficients are in the units of the data, and bends. Relevance is the mean \
+             squared slope of both along a column."
         }
         _ => "Coefficients are per feature, not per column: predictions say more than they do.",
     };
@@ -97,11 +97,12 @@ fn effects(view: &View<'_>, kept: usize) -> Chart {
     let model = &regression.model;
     let mut columns: Vec<usize> =
         (0..regression.telling_features()).filter(|j| model.active_columns.contains(&(j + first))).collect();
-    columns.sort_by(|&a, &b| regression.relevance(b).total_cmp(&regression.relevance(a)));
+    let relevances = regression.relevances();
+    columns.sort_by(|&a, &b| relevances[b].total_cmp(&relevances[a]));
     columns.truncate(MOST_DRAWN);
     // The first is drawn at the top.
     columns.reverse();
-    let is_linear = !matches!(regression.features.basis, Basis::Waves(_));
+    let is_linear = regression.features.bends().is_none();
     let deviation = regression.target.deviation;
     let effect = |j: usize| deviation * model.coefficients[j + first];
     let error = |j: usize| NORMAL_95 * deviation * model.standard_errors[j + first];

@@ -5,7 +5,7 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{FeatureError, Fourier, Kernel, Polynomial, Standardizer, Training, Waves};
+use super::{FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, Standardizer, Training, Waves};
 use crate::solver::Start;
 
 /// Fourier features when no number is given.
@@ -32,13 +32,18 @@ pub enum FeatureKind {
         /// How many.
         features: usize,
     },
+    /// The inputs, and a smooth curve with learnt lengthscales.
+    Smooth {
+        /// How many training rows the curve is seen from; by the size of the table if none is given.
+        centres: Option<usize>,
+    },
     /// One kernel function on every training row: the relevance vector machine.
     Kernel,
 }
 
 /// Features that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' are not features; use linear, poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf")]
+#[error("'{0}' are not features; use linear, smooth[:CENTRES], poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf")]
 pub struct FeatureKindError(String);
 
 impl FromStr for FeatureKind {
@@ -54,10 +59,12 @@ impl FromStr for FeatureKind {
                 "linear" => Ok(Self::Linear),
                 "rff" => Ok(Self::Fourier { features: DEFAULT_WAVES }),
                 "waves" => Ok(Self::Waves { features: DEFAULT_WAVES }),
+                "smooth" => Ok(Self::Smooth { centres: None }),
                 "rbf" => Ok(Self::Kernel),
                 _ => Err(error()),
             },
             Some(("poly", degree)) => Ok(Self::Polynomial { degree: count(degree, 2..=30)? }),
+            Some(("smooth", centres)) => Ok(Self::Smooth { centres: Some(count(centres, 1..=10_000)?) }),
             Some(("waves", features)) => Ok(Self::Waves { features: count(features, 1..=100_000)? }),
             Some(("rff", features)) => Ok(Self::Fourier { features: count(features, 1..=100_000)? }),
             Some(_) => Err(error()),
@@ -86,6 +93,8 @@ impl fmt::Display for FeatureKind {
             Self::Polynomial { degree } => write!(f, "poly:{degree}"),
             Self::Fourier { features } => write!(f, "rff:{features}"),
             Self::Waves { features } => write!(f, "waves:{features}"),
+            Self::Smooth { centres: None } => write!(f, "smooth"),
+            Self::Smooth { centres: Some(centres) } => write!(f, "smooth:{centres}"),
             Self::Kernel => write!(f, "rbf"),
         }
     }
@@ -132,6 +141,8 @@ pub enum Basis {
     Fourier(Fourier),
     /// Inputs and Fourier features with learnt lengthscales.
     Waves(Waves),
+    /// Inputs and a smooth curve.
+    Smooth(Smooth),
     /// Kernel functions.
     Kernel(Kernel),
 }
@@ -172,6 +183,11 @@ impl FeatureMap {
                 start = Some(learnt);
                 Basis::Waves(waves)
             }
+            FeatureKind::Smooth { centres } => {
+                let (smooth, learnt) = Smooth::learn(scaled.as_ref(), training, centres, options.seed)?;
+                start = Some(learnt);
+                Basis::Smooth(smooth)
+            }
             FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
         };
         Ok((Self { inputs: scaling, basis }, start))
@@ -187,7 +203,36 @@ impl FeatureMap {
             }
             Basis::Fourier(fourier) => fourier.transform(scaled.as_ref()),
             Basis::Waves(waves) => waves.transform(scaled.as_ref()),
+            Basis::Smooth(smooth) => smooth.transform(scaled.as_ref()),
             Basis::Kernel(kernel) => kernel.transform(scaled.as_ref()),
+        }
+    }
+
+    /// How far rows lie from what the features of a learnt curve know, given the features; nothing for other features.
+    pub fn gaps(&self, inputs: MatRef<'_, f64>, features: MatRef<'_, f64>) -> Result<Option<Vec<Gap>>, FeatureError> {
+        let scaled = self.inputs.transform(inputs)?;
+        Ok(match &self.basis {
+            Basis::Waves(waves) => Some(waves.gaps(scaled.as_ref())),
+            Basis::Smooth(smooth) => Some(smooth.gaps(scaled.as_ref(), features)),
+            _ => None,
+        })
+    }
+
+    /// The inputs of a learnt curve that lie outside the range of the training rows, each with the number of rows.
+    pub fn beyond(&self, inputs: MatRef<'_, f64>) -> Result<Vec<(usize, usize)>, FeatureError> {
+        let scaled = self.inputs.transform(inputs)?;
+        Ok(match &self.basis {
+            Basis::Waves(Waves { range, .. }) | Basis::Smooth(Smooth { range, .. }) => range.beyond(scaled.as_ref()),
+            _ => Vec::new(),
+        })
+    }
+
+    /// How much a learnt curve bends along each input: the prior variance of its slope, of weights with precision 1.
+    pub fn bends(&self) -> Option<Vec<f64>> {
+        match &self.basis {
+            Basis::Waves(waves) => Some(waves.bends()),
+            Basis::Smooth(smooth) => Some(smooth.curve.bends()),
+            _ => None,
         }
     }
 
@@ -204,6 +249,9 @@ impl FeatureMap {
                 .collect(),
             Basis::Fourier(fourier) => wave_names(fourier).collect(),
             Basis::Waves(waves) => inputs.iter().cloned().chain(wave_names(&waves.fourier)).collect(),
+            Basis::Smooth(smooth) => {
+                inputs.iter().cloned().chain((1..=smooth.size()).map(|k| format!("curve {k}"))).collect()
+            }
             Basis::Kernel(kernel) => {
                 (1..=kernel.centres.len() / kernel.inputs.max(1)).map(|k| format!("row {k}")).collect()
             }
@@ -221,10 +269,12 @@ impl FeatureMap {
             Basis::Fourier(fourier) => {
                 fourier.inputs == inputs && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
             }
-            Basis::Waves(Waves { fourier, low, high, log_scales }) => {
+            Basis::Smooth(smooth) => smooth.is_consistent(inputs),
+            Basis::Waves(Waves { fourier, range, log_scales }) => {
                 fourier.inputs == inputs
                     && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
-                    && [low, high, log_scales].iter().all(|values| values.len() == inputs)
+                    && range.is_consistent(inputs)
+                    && log_scales.len() == inputs
             }
             Basis::Kernel(kernel) => kernel.inputs == inputs && inputs > 0 && kernel.centres.len() % inputs == 0,
         }
@@ -237,15 +287,18 @@ impl FeatureMap {
             Basis::Linear => inputs.to_vec(),
             Basis::Polynomial { polynomial, .. } => (0..inputs.len() * polynomial.degree).collect(),
             Basis::Fourier(fourier) => (0..fourier.phases.len()).collect(),
-            // One precision for the lines, one for the waves.
-            Basis::Waves(waves) => inputs
-                .iter()
-                .map(|_| 0)
-                .chain(waves.fourier.phases.iter().map(|_| usize::from(!inputs.is_empty())))
-                .collect(),
+            // One precision for the lines, one for the curve.
+            Basis::Waves(waves) => lines_and_curve(inputs.len(), waves.fourier.phases.len()),
+            Basis::Smooth(smooth) => lines_and_curve(inputs.len(), smooth.size()),
             Basis::Kernel(kernel) => (0..kernel.centres.len() / kernel.inputs.max(1)).collect(),
         }
     }
+}
+
+fn lines_and_curve(lines: usize, curve: usize) -> Vec<usize> {
+    let mut groups = vec![0; lines];
+    groups.resize(lines + curve, usize::from(lines > 0));
+    groups
 }
 
 fn wave_names(fourier: &Fourier) -> impl Iterator<Item = String> {
@@ -259,7 +312,7 @@ mod tests {
 
     #[test]
     fn kinds_are_read_and_written() {
-        for text in ["linear", "poly:3", "waves:32", "rff:64", "rbf"] {
+        for text in ["linear", "poly:3", "waves:32", "smooth", "smooth:9", "rff:64", "rbf"] {
             assert_eq!(text.parse::<FeatureKind>().unwrap().to_string(), text);
         }
         for text in ["", "poly", "poly:1", "poly:x", "rff:0", "spline"] {
@@ -274,7 +327,7 @@ mod tests {
         let y: Vec<f64> = (0..7).map(|i| x[(i, 0)] / 10.0).collect();
         let training =
             Training { target: &y, row_weight: &[1.0; 7], noise: NoiseKind::Shared, noise_prior: NoisePrior::Flat };
-        for kind in ["linear", "poly:3", "waves:6", "rff:5", "rbf"] {
+        for kind in ["linear", "poly:3", "waves:6", "smooth:4", "rff:5", "rbf"] {
             for standardize in [true, false] {
                 let options = FeatureOptions {
                     kind: kind.parse().unwrap(),

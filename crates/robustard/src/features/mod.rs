@@ -4,6 +4,8 @@ mod fourier;
 mod kernel;
 mod map;
 mod polynomial;
+mod range;
+mod smooth;
 mod standardize;
 mod waves;
 
@@ -14,7 +16,10 @@ pub use fourier::Fourier;
 pub use kernel::Kernel;
 pub use map::{Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
 pub use polynomial::Polynomial;
+pub use range::Range;
+pub use smooth::{Gap, Smooth};
 pub use standardize::Standardizer;
+pub use crate::learn::{Curve, Shape};
 pub use waves::{Training, Waves};
 
 /// Why a map cannot be made or applied.

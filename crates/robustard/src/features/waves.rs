@@ -1,13 +1,12 @@
 use faer::{Mat, MatRef, Par};
 use serde::{Deserialize, Serialize};
 
-use super::{FeatureError, Fourier, check_columns};
-use crate::lengthscale::{LengthscaleOptions, learn};
+use super::range::Range;
+use super::{FeatureError, Fourier, Gap, check_columns};
+use crate::learn::{FourierOptions, LearningNoise, learn_fourier};
 use crate::noise::{NoiseKind, NoisePrior};
 use crate::solver::Start;
 
-/// Standardized inputs are held within ± this: farther out a wave would be anywhere.
-const FARTHEST: f64 = 6.0;
 /// Lengthscales of larger tables are learnt from so many evenly spaced rows; the weights, from all.
 const MOST_LEARNING_ROWS: usize = 2000;
 /// Rounds of learning; most fits need fewer.
@@ -19,10 +18,8 @@ const ROUNDS: usize = 12;
 pub struct Waves {
     /// The Fourier features, their frequencies scaled.
     pub fourier: Fourier,
-    /// Smallest value of each standardized input.
-    pub low: Vec<f64>,
-    /// Largest.
-    pub high: Vec<f64>,
+    /// Range of the training rows.
+    pub range: Range,
     /// Minus the log of each input's lengthscale, 0 for that of [`super::FeatureOptions`]: the larger, the more the curve
     /// bends along this input.
     pub log_scales: Vec<f64>,
@@ -49,37 +46,32 @@ impl Waves {
         features: usize,
         seed: u64,
     ) -> Result<(Self, Start), FeatureError> {
-        let end = |pick: fn(f64, f64) -> f64, start: f64| -> Vec<f64> {
-            let limited = |value: &f64| value.clamp(-FARTHEST, FARTHEST);
-            inputs.col_iter().map(|column| column.iter().map(limited).fold(start, pick)).collect()
-        };
-        let (low, high) = (end(f64::min, FARTHEST), end(f64::max, -FARTHEST));
-        let held = hold(inputs, &low, &high);
-        let options = LengthscaleOptions {
+        let range = Range::of(inputs);
+        let held = range.hold(inputs);
+        let options = FourierOptions {
             features,
             seed,
             per_input: true,
             linear: true,
-            noise: training.noise,
-            noise_prior: training.noise_prior,
+            noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
             rounds: ROUNDS,
         };
         let step = held.nrows().div_ceil(MOST_LEARNING_ROWS).max(1);
         let part = |values: &[f64]| -> Vec<f64> { values.iter().copied().step_by(step).collect() };
         let (target, row_weight) = (part(training.target), part(training.row_weight));
         let some = Mat::from_fn(target.len(), held.ncols(), |i, j| held[(i * step, j)]);
-        let learnt = learn(some.as_ref(), &target, &row_weight, &options, Par::rayon(0));
+        let learnt = learn_fourier(some.as_ref(), &target, &row_weight, &options, Par::rayon(0));
         let learnt = learnt.ok_or(FeatureError::NotLearnt)?;
         let [waves, lines] = learnt.weight_precision;
         let noise_variance = learnt.noise_variance(held.as_ref(), training.target, Par::rayon(0));
         let start = Start { weight_precision: vec![lines, waves], noise: learnt.noise, noise_variance };
-        Ok((Self { fourier: learnt.fourier, low, high, log_scales: learnt.log_scales }, start))
+        Ok((Self { fourier: learnt.fourier, range, log_scales: learnt.log_scales }, start))
     }
 
     /// n × (inputs + K): the inputs, then the waves.
     pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
-        check_columns(self.low.len(), inputs)?;
-        let held = hold(inputs, &self.low, &self.high);
+        check_columns(self.log_scales.len(), inputs)?;
+        let held = self.range.hold(inputs);
         let waves = self.fourier.transform(held.as_ref())?;
         let p = held.ncols();
         let mut all = Mat::zeros(held.nrows(), p + waves.ncols());
@@ -87,8 +79,27 @@ impl Waves {
         all.as_mut().subcols_mut(p, waves.ncols()).copy_from(&waves);
         Ok(all)
     }
-}
 
-fn hold(inputs: MatRef<'_, f64>, low: &[f64], high: &[f64]) -> Mat<f64> {
-    Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| inputs[(i, j)].max(low[j]).min(high[j]))
+    /// Prior variance of the slope along each input. A wave's share of it is the mean square of its frequency.
+    pub(super) fn bends(&self) -> Vec<f64> {
+        let (p, k) = (self.log_scales.len(), self.fourier.phases.len() as f64);
+        let of_input = |input: usize| self.fourier.frequencies.iter().skip(input).step_by(p.max(1));
+        (0..p).map(|input| of_input(input).map(|w| w * w).sum::<f64>() / k).collect()
+    }
+
+    /// The gap of each row: only beyond the range, since waves carry the same variance everywhere.
+    pub(super) fn gaps(&self, inputs: MatRef<'_, f64>) -> Vec<Gap> {
+        let bends = self.bends();
+        let held = self.range.hold(inputs);
+        let beyond =
+            |i: usize| (0..inputs.ncols()).map(|j| (j, inputs[(i, j)] - held[(i, j)])).collect::<Vec<(usize, f64)>>();
+        (0..inputs.nrows())
+            .map(|i| {
+                let steps = beyond(i);
+                let square: f64 = steps.iter().map(|(j, step)| bends[*j] * step * step).sum();
+                let line = steps.iter().map(|(_, step)| step * step).sum();
+                Gap { curve: 2.0 * (1.0 - (-0.5 * square).exp()), line }
+            })
+            .collect()
+    }
 }

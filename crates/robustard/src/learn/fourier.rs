@@ -1,53 +1,26 @@
-//! Lengthscales of Fourier features, learnt by the gradient of the evidence through the feature map.
-//!
-//! The features are √(2/K) cos((x∘eˡ) W₀ + b) with fixed base frequencies W₀ and phases b; lⱼ = −log of the lengthscale of input
-//! j in units of the start. All Fourier weights share one precision, linear columns (if any) another. At variances λ of the
-//! rows the objective is
-//!
-//! −log p(y | l, γ, sλ) + (5/2) Σ lⱼ²
-//!
-//! over l, log γ and log s, a few steps of L-BFGS in turn with a few updates of the noise model. Scaling all variances and the
-//! noise model's scale by s leaves the noise penalty as it is, so that every step lowers the same bound.
+//! Fourier features √(2/K) cos((x∘eˡ) W₀ + b) with fixed base frequencies W₀ and phases b; lⱼ = −log of the lengthscale of input
+//! j in units of the start. All Fourier weights share one precision, linear columns (if any) another.
 
 use std::cell::RefCell;
 
-use argmin::core::{CostFunction, Error, Executor, Gradient, State as _};
-use argmin::solver::linesearch::MoreThuenteLineSearch;
-use argmin::solver::quasinewton::LBFGS;
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
+use super::{Evaluation, Evidence, LearningNoise, PRIOR_STRENGTH, Progress, START_VARIANCE, VARIANCE_BOUNDS};
 use crate::features::Fourier;
-use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
+use crate::noise::NoiseModel;
 use crate::posterior::Factor;
 
-/// Strength of the normal prior of each l: a lengthscale is within a factor e of the start with 5/2 nats to spare.
-const PRIOR_STRENGTH: f64 = 5.0;
 /// Precision of the intercept, in units of the target's variance: as good as none.
 const INTERCEPT_PRECISION: f64 = 1e-6;
-/// L-BFGS steps of a round, and how many steps it remembers.
-const STEPS: u64 = 6;
-const MEMORY: usize = 7;
-/// The noise of the first rounds before noise with gross errors.
-const LEADING_NOISE: NoisePrior = NoisePrior::StudentT(Degrees::Fixed(DEFAULT_DEGREES));
-const LEADING_ROUNDS: usize = 3;
-/// Noise updates of a round.
-const NOISE_UPDATES: usize = 2;
-/// A round that lowers the bound by less, per row, ends the work.
-const LEAST_GAIN: f64 = 1e-4;
-/// Range of variances, of a standardized target.
-const VARIANCE_BOUNDS: [f64; 2] = [1e-8, 1e8];
-/// Starts, of a standardized target.
+/// Start of the precisions, of a standardized target.
 const START_PRECISION: f64 = 1.0;
-const START_VARIANCE: f64 = 0.1;
-/// l, log γ and log s are kept within ±this of their start, where exp is harmless.
-const LARGEST_LOG: f64 = 12.0;
 
 /// How lengthscales are learnt.
 #[derive(Debug, Clone, Copy)]
-pub struct LengthscaleOptions {
+pub(crate) struct FourierOptions {
     /// K.
     pub features: usize,
     /// Seed of the base frequencies.
@@ -57,16 +30,14 @@ pub struct LengthscaleOptions {
     /// Whether the inputs themselves are features too.
     pub linear: bool,
     /// Noise.
-    pub noise: NoiseKind,
-    /// Its prior.
-    pub noise_prior: NoisePrior,
+    pub noise: LearningNoise,
     /// Rounds of L-BFGS and noise updates.
     pub rounds: usize,
 }
 
 /// Features with learnt lengthscales.
 #[derive(Debug, Clone)]
-pub struct LearntFourier {
+pub(crate) struct LearntFourier {
     /// The features, frequencies scaled.
     pub fourier: Fourier,
     /// l, one per input.
@@ -80,9 +51,8 @@ pub struct LearntFourier {
     /// Their covariance.
     pub covariance: Mat<f64>,
     /// Minus the log evidence, plus the penalties of noise and lengthscales.
-    pub bound: f64,
-    /// Posteriors computed.
-    pub evaluations: usize,
+    #[cfg(test)]
+    bound: f64,
 }
 
 /// What is fixed while lengthscales move.
@@ -105,15 +75,20 @@ struct Point {
     log_noise: f64,
 }
 
-/// The posterior at a point.
-struct Evaluation {
-    /// −log p(y), plus the prior of l.
-    cost: f64,
-    gradient: Point,
-    /// r² + q of the rows.
-    second_moment: Vec<f64>,
+/// The posterior of the weights.
+struct Weights {
     mean: Vec<f64>,
     covariance: Mat<f64>,
+}
+
+impl Evidence for Basis<'_> {
+    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
+        self.posterior(&Point::of_vector(parameters), variance).map(|(evaluation, _)| evaluation)
+    }
+
+    fn row_weight(&self) -> &[f64] {
+        self.row_weight
+    }
 }
 
 impl Basis<'_> {
@@ -128,7 +103,7 @@ impl Basis<'_> {
         fourier
     }
 
-    fn evaluate(&self, point: &Point, variance: &[f64]) -> Option<Evaluation> {
+    fn posterior(&self, point: &Point, variance: &[f64]) -> Option<(Evaluation, Weights)> {
         let (n, p, k) = (self.inputs.nrows(), self.inputs.ncols(), self.base.phases.len());
         let first = self.first_fourier();
         let d = first + k;
@@ -230,7 +205,8 @@ impl Basis<'_> {
             log_precision: [precision_slope(first..d), precision_slope(1..first)],
             log_noise: noise_slope,
         };
-        cost.is_finite().then_some(Evaluation { cost, gradient, second_moment, mean, covariance })
+        let evaluation = Evaluation { cost, gradient: gradient.to_vector(), second_moment };
+        cost.is_finite().then_some((evaluation, Weights { mean, covariance }))
     }
 }
 
@@ -314,72 +290,20 @@ impl Point {
 
     fn of_vector(values: &[f64]) -> Self {
         let p = values.len() - 3;
-        let limited = |value: f64| value.clamp(-LARGEST_LOG, LARGEST_LOG);
         Self {
-            log_scales: values[..p].iter().map(|l| limited(*l)).collect(),
-            log_precision: [limited(values[p]), limited(values[p + 1])],
-            log_noise: limited(values[p + 2]),
+            log_scales: values[..p].to_vec(),
+            log_precision: [values[p], values[p + 1]],
+            log_noise: values[p + 2],
         }
-    }
-}
-
-/// The objective as argmin takes it; cost and gradient of a point are asked for one after the other and worked out once.
-struct Objective<'a> {
-    basis: &'a Basis<'a>,
-    variance: &'a [f64],
-    last: RefCell<Visited>,
-    evaluations: RefCell<usize>,
-}
-
-/// Where the objective was last asked for.
-#[derive(Clone)]
-struct Visited {
-    at: Vec<f64>,
-    cost: f64,
-    gradient: Vec<f64>,
-}
-
-impl Objective<'_> {
-    fn at(&self, values: &[f64]) -> Visited {
-        if self.last.borrow().at == values {
-            return self.last.borrow().clone();
-        }
-        *self.evaluations.borrow_mut() += 1;
-        let (cost, gradient) = match self.basis.evaluate(&Point::of_vector(values), self.variance) {
-            Some(evaluation) => (evaluation.cost, evaluation.gradient.to_vector()),
-            // A wall: the line search turns back.
-            None => (f64::MAX.sqrt(), vec![0.0; values.len()]),
-        };
-        let visited = Visited { at: values.to_vec(), cost, gradient };
-        self.last.replace(visited.clone());
-        visited
-    }
-}
-
-impl CostFunction for &Objective<'_> {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, values: &Vec<f64>) -> Result<f64, Error> {
-        Ok(self.at(values).cost)
-    }
-}
-
-impl Gradient for &Objective<'_> {
-    type Param = Vec<f64>;
-    type Gradient = Vec<f64>;
-
-    fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
-        Ok(self.at(values).gradient)
     }
 }
 
 /// Learns the lengthscales for standardized inputs (n × p) and a standardized target. None if no posterior could be computed.
-pub fn learn(
+pub(crate) fn learn_fourier(
     inputs: MatRef<'_, f64>,
     target: &[f64],
     row_weight: &[f64],
-    options: &LengthscaleOptions,
+    options: &FourierOptions,
     par: Par,
 ) -> Option<LearntFourier> {
     let p = inputs.ncols();
@@ -387,89 +311,27 @@ pub fn learn(
     let room = RefCell::new(Room::new(inputs, options.linear, options.features));
     let (per_input, linear) = (options.per_input, options.linear);
     let basis = Basis { inputs, target, row_weight, base, per_input, linear, par, room };
-    let mut point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
-    // Noise with gross errors has many optima; Student-t noise, which has fewer, leads to a good one.
-    let has_gross_errors = matches!(options.noise_prior, NoisePrior::Contaminated | NoisePrior::ContaminatedT(_));
-    let is_led = options.noise == NoiseKind::PerRow && has_gross_errors;
-    let wanted = |prior| NoiseModel::new(options.noise, prior, START_VARIANCE);
-    let mut noise = wanted(if is_led { LEADING_NOISE } else { options.noise_prior });
-    let mut variance = vec![START_VARIANCE; target.len()];
-    let mut evaluations = 0;
-    let mut bound = f64::INFINITY;
-    for round in 0..options.rounds {
-        // The noise for the present features.
-        let updates = if round == 0 { 2 * NOISE_UPDATES } else { NOISE_UPDATES };
-        let mut now = basis.evaluate(&point, &variance)?;
-        for update in 0..updates {
-            if is_led && round == LEADING_ROUNDS && update == 0 {
-                noise = wanted(options.noise_prior);
-            }
-            if (round == 0 || is_led && round == LEADING_ROUNDS) && update == 0 {
-                noise.start_at(&now.second_moment, VARIANCE_BOUNDS);
-            }
-            update_noise(&mut noise, &mut variance, &now.second_moment, row_weight);
-            now = basis.evaluate(&point, &variance)?;
-        }
-        evaluations += 1 + updates;
-        let penalty = noise.penalty(&variance, row_weight);
-        let before = bound;
-        bound = now.cost + penalty;
-        let settled = if is_led { LEADING_ROUNDS + 1 } else { 1 };
-        if before - bound < LEAST_GAIN * target.len() as f64 && round > settled {
-            break;
-        }
-        let objective = Objective {
-            basis: &basis,
-            variance: &variance,
-            last: RefCell::new(Visited { at: point.to_vector(), cost: now.cost, gradient: now.gradient.to_vector() }),
-            evaluations: RefCell::new(0),
-        };
-        let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
-        let run =
-            Executor::new(&objective, solver).configure(|state| state.param(point.to_vector()).max_iters(STEPS)).run();
-        evaluations += *objective.evaluations.borrow();
-        // A line search that fails leaves the point where it was; the noise updates go on from there.
-        if let Ok(run) = run
-            && let Some(best) = run.state().get_best_param()
-            && run.state().get_best_cost() < now.cost
-        {
-            point = Point::of_vector(best);
-            let factor = point.log_noise.exp();
-            variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(VARIANCE_BOUNDS[0], VARIANCE_BOUNDS[1]));
-            noise.rescale(factor);
-            point.log_noise = 0.0;
-        }
-    }
-    let last = basis.evaluate(&point, &variance)?;
+    let point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
+    let mut progress = Progress::start(point.to_vector(), target.len(), options.noise);
+    progress.advance(&basis, options.noise, options.rounds)?;
+    let point = Point::of_vector(&progress.parameters);
+    let (_, Weights { mean, covariance }) = basis.posterior(&point, &progress.variance)?;
     Some(LearntFourier {
-        mean: last.mean,
-        covariance: last.covariance,
+        mean,
+        covariance,
         fourier: basis.scaled(&point.log_scales),
         log_scales: point.log_scales,
         weight_precision: point.log_precision.map(f64::exp),
-        noise,
-        bound,
-        evaluations: evaluations + 1,
+        noise: progress.noise,
+        #[cfg(test)]
+        bound: progress.bound,
     })
-}
-
-fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f64], row_weight: &[f64]) {
-    let [low, high] = VARIANCE_BOUNDS;
-    if let NoiseModel::Shared { variance: shared } = noise {
-        let total: f64 = row_weight.iter().sum();
-        let sum: f64 = second_moment.iter().zip(row_weight).map(|(e2, w)| w * e2).sum();
-        *shared = (sum / total).clamp(low, high);
-        variance.fill(*shared);
-        return;
-    }
-    noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
-    let rule = noise.variance_rule();
-    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = rule(*e2).clamp(low, high));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::noise::NoiseKind;
 
     fn example(n: usize) -> (Mat<f64>, Vec<f64>) {
         let x = Mat::from_fn(n, 3, |i, j| ((i * (3 * j + 2)) as f64 * 0.71).sin() * 1.5);
@@ -496,8 +358,8 @@ mod tests {
             let variance: Vec<f64> = (0..40).map(|i| 0.1 + 0.01 * i as f64).collect();
             let values =
                 if per_input { vec![0.2, -0.3, 0.1, 0.4, -0.2, 0.3] } else { vec![0.2, 0.2, 0.2, 0.4, -0.2, 0.3] };
-            let cost = |values: &[f64]| basis.evaluate(&Point::of_vector(values), &variance).unwrap().cost;
-            let gradient = basis.evaluate(&Point::of_vector(&values), &variance).unwrap().gradient.to_vector();
+            let cost = |values: &[f64]| basis.evaluate(values, &variance).unwrap().cost;
+            let gradient = basis.evaluate(&values, &variance).unwrap().gradient;
             for k in 0..values.len() {
                 let step = 1e-5;
                 let moved = |sign: f64| {
@@ -524,19 +386,18 @@ mod tests {
     fn lengthscales_tell_inputs_apart() {
         let (x, y) = example(200);
         for prior in ["contaminated", "student-t", "contaminated-t"] {
-            let options = LengthscaleOptions {
+            let options = FourierOptions {
                 features: 64,
                 seed: 1,
                 per_input: true,
                 linear: false,
-                noise: NoiseKind::PerRow,
-                noise_prior: prior.parse().unwrap(),
+                noise: LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() },
                 rounds: 8,
             };
-            let learnt = learn(x.as_ref(), &y, &[1.0; 200], &options, Par::Seq).unwrap();
+            let learnt = learn_fourier(x.as_ref(), &y, &[1.0; 200], &options, Par::Seq).unwrap();
             let l = &learnt.log_scales;
             assert!(l[0] > l[1] && l[1] > l[2], "{prior}: {l:?}");
-            let more = learn(x.as_ref(), &y, &[1.0; 200], &LengthscaleOptions { rounds: 12, ..options }, Par::Seq);
+            let more = learn_fourier(x.as_ref(), &y, &[1.0; 200], &FourierOptions { rounds: 12, ..options }, Par::Seq);
             assert!(more.unwrap().bound <= learnt.bound + 1e-6);
         }
     }
@@ -545,18 +406,17 @@ mod tests {
     #[test]
     fn threads_change_nothing() {
         let (x, y) = example(700);
-        let options = LengthscaleOptions {
+        let options = FourierOptions {
             features: 150,
             seed: 3,
             per_input: true,
             linear: true,
-            noise: NoiseKind::PerRow,
-            noise_prior: "contaminated-t".parse().unwrap(),
+            noise: LearningNoise { kind: NoiseKind::PerRow, prior: "contaminated-t".parse().unwrap() },
             rounds: 3,
         };
         let weight = vec![1.0; 700];
         let [one, two] = [Par::Seq, Par::rayon(2)].map(|par| {
-            let learnt = learn(x.as_ref(), &y, &weight, &options, par).unwrap();
+            let learnt = learn_fourier(x.as_ref(), &y, &weight, &options, par).unwrap();
             let variance = learnt.noise_variance(x.as_ref(), &y, par);
             (learnt.log_scales, learnt.bound, variance)
         });

@@ -1,0 +1,227 @@
+//! Lengthscales of curved features, learnt by the gradient of the evidence through the features.
+//!
+//! At variances λ of the rows the objective is −log p(y | θ, sλ) plus a normal prior of the log lengthscales, over θ (log
+//! lengthscales and log variances of the parts of the curve) and log s: a few steps of L-BFGS in turn with a few updates of the
+//! noise model. Scaling all variances and the noise model's scale by s leaves the noise penalty as it is, so that every step
+//! lowers the same bound.
+
+mod exp;
+mod fourier;
+mod process;
+
+use std::cell::RefCell;
+
+use argmin::core::{CostFunction, Error, Executor, Gradient, State as _};
+use argmin::solver::linesearch::MoreThuenteLineSearch;
+use argmin::solver::quasinewton::LBFGS;
+
+pub(crate) use fourier::{FourierOptions, learn_fourier};
+pub use process::{Curve, Shape};
+pub(crate) use process::{CurveOptions, learn_curve};
+
+use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
+
+/// Strength of the normal prior of each log lengthscale: it is within a factor e of the start with 5/2 nats to spare.
+const PRIOR_STRENGTH: f64 = 5.0;
+/// L-BFGS steps of a round, and how many steps it remembers.
+const STEPS: u64 = 6;
+const MEMORY: usize = 7;
+/// The noise of the first rounds before noise with gross errors.
+const LEADING_NOISE: NoisePrior = NoisePrior::StudentT(Degrees::Fixed(DEFAULT_DEGREES));
+const LEADING_ROUNDS: usize = 3;
+/// Noise updates of a round.
+const NOISE_UPDATES: usize = 2;
+/// A round that lowers the bound by less, per row, ends the work.
+const LEAST_GAIN: f64 = 1e-4;
+/// Range of variances, of a standardized target.
+const VARIANCE_BOUNDS: [f64; 2] = [1e-8, 1e8];
+/// Start of the noise variance, of a standardized target.
+const START_VARIANCE: f64 = 0.1;
+/// Parameters are kept within ± this, where exp is harmless.
+const LARGEST_LOG: f64 = 12.0;
+
+/// The noise that lengthscales are learnt with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LearningNoise {
+    /// Shared or per row.
+    pub kind: NoiseKind,
+    /// Its prior.
+    pub prior: NoisePrior,
+}
+
+impl LearningNoise {
+    fn model(self, prior: NoisePrior) -> NoiseModel {
+        NoiseModel::new(self.kind, prior, START_VARIANCE)
+    }
+
+    /// Noise with gross errors has many optima; Student-t noise, which has fewer, leads to a good one.
+    fn is_led(self) -> bool {
+        let has_gross_errors = matches!(self.prior, NoisePrior::Contaminated | NoisePrior::ContaminatedT(_));
+        self.kind == NoiseKind::PerRow && has_gross_errors
+    }
+}
+
+/// The evidence of a set of rows as a function of parameters, the last of which is log s.
+trait Evidence {
+    /// None where no posterior could be computed.
+    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation>;
+    /// How often each row counts.
+    fn row_weight(&self) -> &[f64];
+}
+
+/// The evidence at a point.
+struct Evaluation {
+    /// −log p(y), plus the prior of the parameters.
+    cost: f64,
+    gradient: Vec<f64>,
+    /// r² + q of the rows.
+    second_moment: Vec<f64>,
+}
+
+/// Where learning stands.
+#[derive(Debug, Clone)]
+struct Progress {
+    parameters: Vec<f64>,
+    noise: NoiseModel,
+    variance: Vec<f64>,
+    /// Whether the noise is the one that leads to the wanted one.
+    is_leading: bool,
+    /// Minus the log evidence, plus the penalties of noise and parameters.
+    bound: f64,
+    evaluations: usize,
+}
+
+impl Progress {
+    fn start(parameters: Vec<f64>, rows: usize, wanted: LearningNoise) -> Self {
+        let is_leading = wanted.is_led();
+        let noise = wanted.model(if is_leading { LEADING_NOISE } else { wanted.prior });
+        let variance = vec![START_VARIANCE; rows];
+        Self { parameters, noise, variance, is_leading, bound: f64::INFINITY, evaluations: 0 }
+    }
+
+    /// Goes on for so many rounds, fewer if nothing is gained.
+    fn advance(&mut self, evidence: &impl Evidence, wanted: LearningNoise, rounds: usize) -> Option<()> {
+        let row_weight = evidence.row_weight();
+        let mut is_new = self.evaluations == 0;
+        let mut settling = 2;
+        for round in 0..rounds {
+            let mut now = evidence.evaluate(&self.parameters, &self.variance)?;
+            if self.is_leading && round == LEADING_ROUNDS {
+                self.noise = wanted.model(wanted.prior);
+                (self.is_leading, is_new, settling) = (false, true, round + 2);
+            }
+            // The noise for the present features.
+            let updates = if round == 0 { 2 * NOISE_UPDATES } else { NOISE_UPDATES };
+            for _ in 0..updates {
+                if std::mem::take(&mut is_new) {
+                    self.noise.start_at(&now.second_moment, VARIANCE_BOUNDS);
+                }
+                update_noise(&mut self.noise, &mut self.variance, &now.second_moment, row_weight);
+                now = evidence.evaluate(&self.parameters, &self.variance)?;
+            }
+            self.evaluations += 1 + updates;
+            let before = std::mem::replace(&mut self.bound, now.cost + self.noise.penalty(&self.variance, row_weight));
+            if before - self.bound < LEAST_GAIN * row_weight.len() as f64 && round >= settling && !self.is_leading {
+                break;
+            }
+            self.step(evidence, now);
+        }
+        Some(())
+    }
+
+    /// A few steps of L-BFGS at the present noise.
+    fn step(&mut self, evidence: &impl Evidence, now: Evaluation) {
+        let cost = now.cost;
+        let objective = Objective {
+            evidence,
+            variance: &self.variance,
+            last: RefCell::new(Visited { at: self.parameters.clone(), cost, gradient: now.gradient }),
+            evaluations: RefCell::new(0),
+        };
+        let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
+        let start = self.parameters.clone();
+        let run = Executor::new(&objective, solver).configure(|state| state.param(start).max_iters(STEPS)).run();
+        self.evaluations += *objective.evaluations.borrow();
+        // A line search that fails leaves the point where it was; the noise updates go on from there.
+        if let Ok(run) = run
+            && let Some(best) = run.state().get_best_param()
+            && run.state().get_best_cost() < cost
+        {
+            self.parameters = limited(best);
+            let last = self.parameters.last_mut().expect("log s");
+            let factor = std::mem::replace(last, 0.0).exp();
+            let [low, high] = VARIANCE_BOUNDS;
+            self.variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(low, high));
+            self.noise.rescale(factor);
+        }
+    }
+}
+
+fn limited(parameters: &[f64]) -> Vec<f64> {
+    parameters.iter().map(|value| value.clamp(-LARGEST_LOG, LARGEST_LOG)).collect()
+}
+
+/// The objective as argmin takes it; cost and gradient of a point are asked for one after the other and worked out once.
+struct Objective<'a, E> {
+    evidence: &'a E,
+    variance: &'a [f64],
+    last: RefCell<Visited>,
+    evaluations: RefCell<usize>,
+}
+
+/// Where the objective was last asked for.
+#[derive(Clone)]
+struct Visited {
+    at: Vec<f64>,
+    cost: f64,
+    gradient: Vec<f64>,
+}
+
+impl<E: Evidence> Objective<'_, E> {
+    fn at(&self, values: &[f64]) -> Visited {
+        if self.last.borrow().at == values {
+            return self.last.borrow().clone();
+        }
+        *self.evaluations.borrow_mut() += 1;
+        let (cost, gradient) = match self.evidence.evaluate(&limited(values), self.variance) {
+            Some(evaluation) => (evaluation.cost, evaluation.gradient),
+            // A wall: the line search turns back.
+            None => (f64::MAX.sqrt(), vec![0.0; values.len()]),
+        };
+        let visited = Visited { at: values.to_vec(), cost, gradient };
+        self.last.replace(visited.clone());
+        visited
+    }
+}
+
+impl<E: Evidence> CostFunction for &Objective<'_, E> {
+    type Param = Vec<f64>;
+    type Output = f64;
+
+    fn cost(&self, values: &Vec<f64>) -> Result<f64, Error> {
+        Ok(self.at(values).cost)
+    }
+}
+
+impl<E: Evidence> Gradient for &Objective<'_, E> {
+    type Param = Vec<f64>;
+    type Gradient = Vec<f64>;
+
+    fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
+        Ok(self.at(values).gradient)
+    }
+}
+
+fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f64], row_weight: &[f64]) {
+    let [low, high] = VARIANCE_BOUNDS;
+    if let NoiseModel::Shared { variance: shared } = noise {
+        let total: f64 = row_weight.iter().sum();
+        let sum: f64 = second_moment.iter().zip(row_weight).map(|(e2, w)| w * e2).sum();
+        *shared = (sum / total).clamp(low, high);
+        variance.fill(*shared);
+        return;
+    }
+    noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
+    let rule = noise.variance_rule();
+    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = rule(*e2).clamp(low, high));
+}
