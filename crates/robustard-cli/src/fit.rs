@@ -163,7 +163,7 @@ impl Fit {
         )?;
         if let Some(choice) = &regression.choice {
             writeln!(out, "         {} features, chosen:", regression.options.features.kind)?;
-            for reason in choice.reason.split("; ") {
+            for reason in &choice.reasons {
                 wrapped(reason, 69).iter().try_for_each(|line| writeln!(out, "           {line}"))?;
             }
         }

@@ -94,6 +94,8 @@ pub struct Score {
     pub method: Method,
     /// Features and noise of the fit.
     pub fit: String,
+    /// Why this fit was chosen.
+    pub reasons: Vec<String>,
     /// On the test rows.
     pub rmse: f64,
     /// Mean negative log density of the test targets.
@@ -141,6 +143,7 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
         seed,
         method,
         fit: format!("{} {noise}", regression.options.features.kind),
+        reasons: regression.choice.as_ref().map_or(Vec::new(), |choice| choice.reasons.clone()),
         rmse: rmse(&split.test_target, &prediction.mean),
         nll: -mean(&prediction.log_density(&split.test_target)),
         coverage: covered,

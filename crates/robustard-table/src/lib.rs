@@ -11,6 +11,7 @@ mod error;
 mod fields;
 mod file;
 mod format;
+mod prepared;
 mod read;
 mod regression;
 mod table;

@@ -2,13 +2,9 @@
 //! all that prediction needs.
 
 use robustard::faer::Mat;
-use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions, Training};
-use robustard::problem::check_row_weights;
-use robustard::solver::{PathRecorder, Paths};
-use robustard::{
-    Diagnostics, FitError, FittedModel, Iteration, Observer, PredictError, Prediction, Problem, ProblemError, Settings,
-    fit_from,
-};
+use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
+use robustard::solver::Paths;
+use robustard::{Diagnostics, FitError, FittedModel, Observer, PredictError, Prediction, ProblemError, Settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -17,6 +13,7 @@ use crate::choose::{Auto, Choice, fit_chosen};
 use crate::encode::{EncodeOptions, Encoded, Encoder};
 use crate::error::TableError;
 use crate::file::hex;
+use crate::prepared::{Observed, Prepared, with_intercept};
 use crate::table::Table;
 
 /// How a table is fitted.
@@ -96,6 +93,8 @@ pub struct Regression {
     pub rows: Vec<usize>,
     /// What was compared, if features or noise were chosen automatically.
     pub choice: Option<Choice>,
+    /// The fitted rows, counted among [`Regression::rows`], that the choice set aside as gross errors: they hardly count.
+    pub set_aside: Vec<usize>,
     /// What the table was.
     pub fingerprint: Fingerprint,
     /// Relevances of features and rows over the iterations; groups are those of [`Regression::feature_groups`].
@@ -114,7 +113,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    fn of(inputs: &Mat<f64>, target: &[f64]) -> Self {
+    pub(crate) fn of(inputs: &Mat<f64>, target: &[f64]) -> Self {
         let mut hasher = Sha256::new();
         let columns = inputs.col_iter().map(|column| column.iter().copied().collect::<Vec<f64>>());
         for column in columns.chain([target.to_vec()]) {
@@ -185,73 +184,13 @@ impl Regression {
         options: &RegressionOptions,
         observer: &mut O,
     ) -> Result<Fitted, RegressionError> {
+        let prepared = Prepared::new(table, options)?;
         if options.auto == Auto::default() {
-            Self::fit_given(table, options, observer)
+            let (features, start) = prepared.learn_features(options)?;
+            prepared.fit(features, start, options, None, observer)
         } else {
-            fit_chosen(table, options, observer)
+            fit_chosen(&prepared, options, observer)
         }
-    }
-
-    /// Fits with features and noise as given.
-    pub(crate) fn fit_given<O: Observer + Send>(
-        table: &Table,
-        options: &RegressionOptions,
-        observer: &mut O,
-    ) -> Result<Fitted, RegressionError> {
-        let encoder = Encoder::fit(table, &options.encode)?;
-        let Observed { inputs, rows, target: y, weight, notes } = Observed::of(&encoder, table)?;
-        if rows.is_empty() {
-            return Err(TableError::AllDropped.into());
-        }
-        let scale = TargetScale::of(&y, options.intercept);
-        let standard: Vec<f64> = y.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
-        let row_weight = weight.clone().unwrap_or_else(|| vec![1.0; rows.len()]);
-        // Before anything is learnt from them.
-        check_row_weights(&row_weight)?;
-        let training = Training {
-            target: &standard,
-            row_weight: &row_weight,
-            noise: options.settings.noise,
-            noise_prior: options.settings.noise_prior,
-        };
-        let (features, mut start) = FeatureMap::fit(inputs.as_ref(), &training, &options.features)?;
-        let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
-        let mut problem = Problem::new(design.as_ref(), &standard)?;
-        if weight.is_some() {
-            problem = problem.with_row_weights(&row_weight)?;
-        }
-        let first = usize::from(options.intercept);
-        let mut labels: Vec<usize> = features.groups(&encoder.groups()).iter().map(|group| group + first).collect();
-        if options.intercept {
-            labels.insert(0, 0);
-        }
-        problem = problem.with_groups(&labels)?;
-        if options.intercept {
-            problem = problem.with_unshrunk(0)?;
-        }
-        let mut recorder = PathRecorder::new(problem.groups().count(), problem.row_count());
-        let mut both = |iteration: &Iteration<'_>| {
-            recorder.record(iteration);
-            observer.iteration(iteration)
-        };
-        if let Some(start) = start.as_mut().filter(|_| options.intercept) {
-            // The intercept's group, whose precision is fixed, comes first.
-            start.weight_precision.insert(0, 1.0);
-        }
-        let model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
-        let regression = Self {
-            fingerprint: Fingerprint::of(&inputs, &y),
-            quality: Quality::of(&model, scale),
-            paths: select_paths(&recorder, &model, problem.groups().of_column()),
-            options: options.clone(),
-            choice: None,
-            target: scale,
-            encoder,
-            features,
-            model,
-            rows,
-        };
-        Ok(Fitted { regression, notes })
     }
 
     /// Whether this is the table that the regression was fitted to.
@@ -442,76 +381,12 @@ impl Regression {
     }
 }
 
-/// Paths of the most relevant features, of the most suspicious rows and of evenly spaced others.
-fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &[usize]) -> Paths {
-    const MOST_FEATURES: usize = 40;
-    const SUSPICIOUS_ROWS: usize = 30;
-    const OTHER_ROWS: usize = 70;
-    let mut columns: Vec<usize> =
-        (0..group_of_column.len()).filter(|column| !model.fixed_columns.contains(column)).collect();
-    columns.sort_by(|&a, &b| model.weight_precision[a].total_cmp(&model.weight_precision[b]));
-    let mut groups: Vec<usize> = Vec::new();
-    for group in columns.iter().map(|&column| group_of_column[column]) {
-        if groups.len() < MOST_FEATURES && !groups.contains(&group) {
-            groups.push(group);
-        }
-    }
-    let watched: Vec<usize> = model.diagnose().ranking().into_iter().filter(|&row| recorder.is_watched(row)).collect();
-    let (suspicious, others) = watched.split_at(SUSPICIOUS_ROWS.min(watched.len()));
-    let step = others.len().div_ceil(OTHER_ROWS).max(1);
-    let rows: Vec<usize> = suspicious.iter().chain(others.iter().step_by(step)).copied().collect();
-    recorder.paths(&groups, &rows)
-}
-
 /// Relevance of an input along which a curve is flat, relative to that of the most relevant one.
 const LEAST_SLOPE: f64 = 1e-3;
 
-/// The rows of a table that can be fitted.
-struct Observed {
-    inputs: Mat<f64>,
-    rows: Vec<usize>,
-    target: Vec<f64>,
-    weight: Option<Vec<f64>>,
-    notes: Vec<String>,
-}
-
-impl Observed {
-    fn of(encoder: &Encoder, table: &Table) -> Result<Self, TableError> {
-        let target = table.role(&encoder.target, "the target")?;
-        require(encoder, &encoder.target, &target, "target")?;
-        let mut required = vec![target];
-        if let Some(name) = &encoder.weights {
-            let weights = table.role(name, "weights")?;
-            require(encoder, name, &weights, "weight")?;
-            required.push(weights);
-        }
-        let columns: Vec<&[f64]> = required.iter().map(Vec::as_slice).collect();
-        let Encoded { inputs, rows, notes } = encoder.encode(table, &columns)?;
-        let kept = |values: &Vec<f64>| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };
-        Ok(Self { target: kept(&required[0]), weight: required.get(1).map(kept), inputs, rows, notes })
-    }
-}
-
-/// Missing targets or weights can only be dropped.
-fn require(encoder: &Encoder, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {
-    match values.iter().position(|value| value.is_nan()) {
-        Some(row) if encoder.missing != crate::encode::Missing::Drop => {
-            Err(TableError::MissingRole { column: name.to_owned(), row, role })
-        }
-        _ => Ok(()),
-    }
-}
-
-fn with_intercept(features: Mat<f64>, intercept: bool) -> Mat<f64> {
-    if !intercept {
-        return features;
-    }
-    Mat::from_fn(features.nrows(), features.ncols() + 1, |i, j| if j == 0 { 1.0 } else { features[(i, j - 1)] })
-}
-
 impl TargetScale {
     /// Without an intercept the mean is left in.
-    fn of(y: &[f64], intercept: bool) -> Self {
+    pub(crate) fn of(y: &[f64], intercept: bool) -> Self {
         let standard =
             robustard::features::Standardizer::fit(robustard::faer::MatRef::from_column_major_slice(y, y.len(), 1));
         Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
@@ -520,7 +395,7 @@ impl TargetScale {
 
 impl Quality {
     /// Rows count as often as their weights say.
-    fn of(model: &FittedModel, scale: TargetScale) -> Self {
+    pub(crate) fn of(model: &FittedModel, scale: TargetScale) -> Self {
         let diagnostics = model.diagnose();
         let actual = &model.rows.target;
         let weight = &model.rows.weight;

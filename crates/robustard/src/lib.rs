@@ -51,14 +51,16 @@ pub mod metrics;
 pub mod model;
 pub mod noise;
 pub mod posterior;
+pub mod predictive;
 pub mod problem;
 pub mod solver;
 pub mod state;
 
 pub use diagnostics::Diagnostics;
-pub use model::{BaseNoise, FittedModel, Interval, PredictError, Prediction};
+pub use model::{FittedModel, Interval, PredictError, Prediction};
 pub use noise::{Degrees, NoiseKind, NoisePrior};
 pub use posterior::Route;
+pub use predictive::BaseNoise;
 pub use problem::{Problem, ProblemError};
 pub use solver::{
     Acceleration, FitError, Iteration, IterationRecord, Observer, Preset, Settings, SettingsError, SolverKind, Start,

@@ -5,29 +5,15 @@ use std::time::Duration;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 use thiserror::Error;
 
 use crate::metrics::{effective_support, mean, trimmed_mean};
 use crate::noise::NoiseModel;
 use crate::posterior::Moments;
+use crate::predictive::{BaseNoise, LeftOut, PredictiveNoise};
 use crate::problem::Problem;
 use crate::solver::{Interventions, IterationRecord, Status};
 use crate::state::State;
-
-/// The noise that a new row is assumed to have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BaseNoise {
-    /// Mean of the training rows' λ: conservative, dominated by outliers.
-    Mean,
-    /// Mean of the λ between their 5% and 95% quantiles.
-    Trimmed,
-    /// The noise of rows that are not outliers. Student-t noise keeps its tails, which makes intervals wide on normal data
-    /// (97.8% for 95% at ν = 4); contaminated noise leaves its outliers out, so that intervals hold `level` of the inliers;
-    /// with a flat prior, the variance whose normal noise has the same median square.
-    Inlier,
-}
 
 /// How a fit went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -204,78 +190,6 @@ pub struct Prediction {
     noise: PredictiveNoise,
 }
 
-/// The noise of new observations.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum PredictiveNoise {
-    /// N(0, variance).
-    Normal {
-        /// λ_b.
-        variance: f64,
-    },
-    /// Student-t.
-    StudentT {
-        /// s².
-        scale: f64,
-        /// ν.
-        degrees: f64,
-    },
-}
-
-/// Beyond these the quantiles of Student-t noise are taken at the border, above as normal.
-const LEAST_DEGREES: f64 = 0.3;
-const MOST_DEGREES: f64 = 1e3;
-
-impl PredictiveNoise {
-    fn scale(&self) -> f64 {
-        match *self {
-            Self::Normal { variance } => variance,
-            Self::StudentT { scale, .. } => scale,
-        }
-    }
-
-    /// Variance of the noise; of noise with ν ≤ 2, which has none, that of ν = 2.1.
-    fn variance(&self) -> f64 {
-        const LEAST: f64 = 2.1;
-        match *self {
-            Self::Normal { variance } => variance,
-            Self::StudentT { scale, degrees } => {
-                let degrees = degrees.max(LEAST);
-                scale * degrees / (degrees - 2.0)
-            }
-        }
-    }
-
-    /// Half the width of the central interval of `level` around predictions with these latent variances.
-    pub fn half_widths(&self, level: f64, latent_variance: &[f64]) -> Vec<f64> {
-        let quantile = self.quantile(level);
-        latent_variance.iter().map(|q| quantile * (self.scale() + q).sqrt()).collect()
-    }
-
-    /// Log density of an observation `residual` away from a prediction with this latent variance.
-    pub fn log_density(&self, residual: f64, latent_variance: f64) -> f64 {
-        let scale = (self.scale() + latent_variance).sqrt();
-        match *self {
-            Self::StudentT { degrees, .. } if degrees <= MOST_DEGREES => {
-                StudentsT::new(0.0, scale, degrees.max(LEAST_DEGREES)).map_or(f64::NEG_INFINITY, |t| t.ln_pdf(residual))
-            }
-            _ => Normal::new(0.0, scale).map_or(f64::NEG_INFINITY, |normal| normal.ln_pdf(residual)),
-        }
-    }
-
-    /// The number of scales on either side of the mean that hold `level` of the observations.
-    fn quantile(&self, level: f64) -> f64 {
-        let upper = 0.5 * (1.0 + level);
-        match *self {
-            Self::Normal { .. } => Normal::standard().inverse_cdf(upper),
-            Self::StudentT { degrees, .. } if degrees > MOST_DEGREES => Normal::standard().inverse_cdf(upper),
-            Self::StudentT { degrees, .. } => {
-                StudentsT::new(0.0, 1.0, degrees.max(LEAST_DEGREES)).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
-            }
-        }
-    }
-}
-
 /// Lower and upper ends of central intervals.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -337,6 +251,8 @@ pub struct FittedModel {
     /// Factor of the noise variances in the posterior from which standard errors and the variance of predictions are taken
     /// ([`NoiseModel::inflation`]); 1 with shared noise or a flat prior.
     pub noise_inflation: f64,
+    /// The noise of predictions with [`BaseNoise::LeftOut`], if that is the model's own.
+    pub left_out_noise: Option<PredictiveNoise>,
     covariance: Covariance,
 }
 
@@ -359,7 +275,7 @@ impl FittedModel {
             coefficients[column] = moments.mean[k];
         }
         let fitted = problem.target().iter().zip(&moments.residual).map(|(y, r)| y - r).collect();
-        Self {
+        let mut model = Self {
             coefficients,
             standard_errors: vec![0.0; d],
             weight_precision,
@@ -379,8 +295,20 @@ impl FittedModel {
             neg_log_evidence: moments.neg_log_evidence,
             outcome,
             noise_inflation,
+            left_out_noise: None,
             covariance: Covariance::WeightSpace { size: 0, inverse_factor: Vec::new() },
+        };
+        if base_noise == BaseNoise::LeftOut {
+            model.left_out_noise = Some(model.learn_left_out_noise());
         }
+        model
+    }
+
+    /// The noise that explains the errors of left-out rows.
+    fn learn_left_out_noise(&self) -> PredictiveNoise {
+        let diagnostics = self.diagnose();
+        let left_out = LeftOut { residual: diagnostics.loo_residual, latent_variance: diagnostics.loo_latent_variance };
+        PredictiveNoise::learn(&left_out, &self.rows.weight, self.inlier_variance())
     }
 
     /// Takes the error bars from `moments`, the posterior under noise `inflation` times as large.
@@ -451,6 +379,7 @@ impl FittedModel {
                 BaseNoise::Inlier,
                 NoiseModel::StudentT { scale, degrees, .. } | NoiseModel::ContaminatedT { scale, degrees, .. },
             ) => PredictiveNoise::StudentT { scale, degrees },
+            (BaseNoise::LeftOut, _) => self.left_out_noise.unwrap_or_else(|| self.learn_left_out_noise()),
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance() },
         }
     }

@@ -56,7 +56,7 @@ pub fn section(view: &View<'_>) -> Section {
     }
     fact("features", regression.options.features.kind.to_string());
     if let Some(choice) = &regression.choice {
-        fact("chosen, because", choice.reason.clone());
+        fact("chosen, because", choice.reasons.join("; "));
         for compared in &choice.compared {
             let mark = if compared.chosen { " (chosen)" } else { "" };
             fact(

@@ -5,7 +5,7 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, Standardizer, Training, Waves};
+use super::{FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, SmoothOptions, Standardizer, Training, Waves};
 use crate::solver::Start;
 
 /// Fourier features when no number is given.
@@ -43,7 +43,9 @@ pub enum FeatureKind {
 
 /// Features that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("'{0}' are not features; use linear, smooth[:CENTRES], poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf")]
+#[error(
+    "'{0}' are not features; use linear, smooth[:CENTRES], poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf"
+)]
 pub struct FeatureKindError(String);
 
 impl FromStr for FeatureKind {
@@ -115,6 +117,17 @@ pub struct FeatureOptions {
     pub centre: bool,
 }
 
+impl FeatureOptions {
+    /// The scaling of columns.
+    pub fn standardizer(&self, values: MatRef<'_, f64>) -> Standardizer {
+        match (self.standardize, self.centre) {
+            (false, _) => Standardizer::identity(values.ncols()),
+            (true, true) => Standardizer::fit(values),
+            (true, false) => Standardizer { mean: vec![0.0; values.ncols()], ..Standardizer::fit(values) },
+        }
+    }
+}
+
 /// A fitted map from inputs to features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FeatureMap {
@@ -155,11 +168,7 @@ impl FeatureMap {
         training: &Training<'_>,
         options: &FeatureOptions,
     ) -> Result<(Self, Option<Start>), FeatureError> {
-        let standardizer = |values: MatRef<'_, f64>| match (options.standardize, options.centre) {
-            (false, _) => Standardizer::identity(values.ncols()),
-            (true, true) => Standardizer::fit(values),
-            (true, false) => Standardizer { mean: vec![0.0; values.ncols()], ..Standardizer::fit(values) },
-        };
+        let standardizer = |values: MatRef<'_, f64>| options.standardizer(values);
         let scaling = match options.kind {
             FeatureKind::Polynomial { .. } if options.standardize && options.centre => Standardizer::of_range(inputs),
             _ => standardizer(inputs),
@@ -184,9 +193,10 @@ impl FeatureMap {
                 Basis::Waves(waves)
             }
             FeatureKind::Smooth { centres } => {
-                let (smooth, learnt) = Smooth::learn(scaled.as_ref(), training, centres, options.seed)?;
-                start = Some(learnt);
-                Basis::Smooth(smooth)
+                let options = SmoothOptions { centres, seed: options.seed, must_bend: false, from: None };
+                let learnt = Smooth::learn(scaled.as_ref(), training, &options)?;
+                start = Some(learnt.start);
+                Basis::Smooth(learnt.smooth)
             }
             FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
         };

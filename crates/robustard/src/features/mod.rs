@@ -12,14 +12,14 @@ mod waves;
 use faer::MatRef;
 use thiserror::Error;
 
+pub use crate::learn::{Curve, Shape};
 pub use fourier::Fourier;
 pub use kernel::Kernel;
 pub use map::{Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
 pub use polynomial::Polynomial;
 pub use range::Range;
-pub use smooth::{Gap, Smooth};
+pub use smooth::{Gap, LearntSmooth, Smooth, SmoothOptions};
 pub use standardize::Standardizer;
-pub use crate::learn::{Curve, Shape};
 pub use waves::{Training, Waves};
 
 /// Why a map cannot be made or applied.
@@ -38,6 +38,14 @@ pub enum FeatureError {
         "lengthscales cannot be learnt from these rows; use linear features, or rff or rbf with a given lengthscale"
     )]
     NotLearnt,
+    /// A curve was asked for only if there is one.
+    #[error("a curve explains {rows} rows only {gain:.1} nats better than lines; use linear features")]
+    Straight {
+        /// Nats.
+        gain: f64,
+        /// Rows.
+        rows: usize,
+    },
     /// A parameter out of range.
     #[error("the {name} of the feature map is {value}; it must be finite and above 0")]
     NotPositive {

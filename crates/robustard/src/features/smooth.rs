@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::range::Range;
 use super::{FeatureError, Training, check_columns};
-use crate::learn::{Curve, CurveOptions, LearningNoise, Shape, learn_curve};
+use crate::learn::{Curve, CurveOptions, LearningNoise, LearntCurve, NotLearnt, Shape, learn_curve};
 use crate::posterior::Factor;
+use crate::predictive::LeftOut;
 use crate::solver::Start;
 
 /// Most centres when no number is given; larger tables have fewer, so that rows × centres² stays below [`MOST_WORK`].
@@ -42,49 +43,88 @@ pub struct Gap {
     pub line: f64,
 }
 
+/// A learnt curve with what became known on the way.
+#[derive(Debug, Clone)]
+pub struct LearntSmooth {
+    /// The features.
+    pub smooth: Smooth,
+    /// Where the fit of the features should start.
+    pub start: Start,
+    /// Errors of all rows: of those that the curve was learnt from, each without itself.
+    pub left_out: LeftOut,
+    /// Bound on the log evidence, per row learnt from.
+    pub evidence: f64,
+    /// Rows learnt from.
+    pub rows: usize,
+    learnt: LearntCurve,
+}
+
+/// How a smooth curve is learnt.
+#[derive(Debug, Clone, Copy)]
+pub struct SmoothOptions<'a> {
+    /// Training rows that the curve is seen from; by the size of the table if none is given.
+    pub centres: Option<usize>,
+    /// Seed of the rows that are learnt from.
+    pub seed: u64,
+    /// Whether to give up when a curve is hardly better than lines.
+    pub must_bend: bool,
+    /// A curve learnt from the same rows with other noise or weights, to go on from.
+    pub from: Option<&'a LearntSmooth>,
+}
+
 impl Smooth {
-    /// Learns the curve for standardized inputs; the fit of the features should start where the learning ended.
+    /// Learns the curve for standardized inputs.
     pub fn learn(
         inputs: MatRef<'_, f64>,
         training: &Training<'_>,
-        centres: Option<usize>,
-        seed: u64,
-    ) -> Result<(Self, Start), FeatureError> {
+        options: &SmoothOptions<'_>,
+    ) -> Result<LearntSmooth, FeatureError> {
         let n = inputs.nrows();
         let range = Range::of(inputs);
         let held = range.hold(inputs);
         let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
-        let options = CurveOptions {
+        let curve_options = CurveOptions {
             shape: Shape::Matern,
             singles: if singles.len() > MOST_SINGLES { Vec::new() } else { singles },
             per_input: true,
-            seed,
+            seed: options.seed,
             noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
+            must_bend: options.must_bend,
         };
-        let par = Par::rayon(0);
-        let learnt = learn_curve(held.as_ref(), training.target, training.row_weight, &options, par);
-        let learnt = learnt.ok_or(FeatureError::NotLearnt)?;
+        let from = options.from.map(|from| &from.learnt);
+        let learnt =
+            learn_curve(held.as_ref(), training.target, training.row_weight, &curve_options, from, Par::rayon(0));
+        let learnt = learnt.map_err(|reason| match reason {
+            NotLearnt::Failed => FeatureError::NotLearnt,
+            NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
+        })?;
         let fitting = ((MOST_WORK / n as f64).sqrt() as usize).clamp(LEAST_CENTRES, MOST_CENTRES);
-        let rows = &learnt.order[..centres.unwrap_or(fitting).min(n)];
+        let rows = &learnt.order[..options.centres.unwrap_or(fitting).min(n)];
         let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| held[(rows[i], j)]);
-        let kernel = learnt.curve.matrix(centres.as_ref(), centres.as_ref());
-        let kernel = Mat::from_fn(rows.len(), rows.len(), |i, j| kernel[(i, j)] * if i == j { 1.0 + JITTER } else { 1.0 });
-        let mut factor = Factor::new(rows.len(), Par::Seq);
-        factor.factorise(kernel.as_ref()).map_err(|_| FeatureError::NotLearnt)?;
-        factor.invert();
-        let inverse = factor.inverse();
-        let smooth = Self {
-            inverse_factor: (0..rows.len()).flat_map(|j| (j..rows.len()).map(move |i| inverse[(i, j)])).collect(),
-            centres: centres.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect(),
-            curve: learnt.curve,
-            range,
-        };
+        let smooth = Self::seen_from(centres.as_ref(), learnt.curve.clone(), range)?;
         let start = Start {
             weight_precision: vec![1.0 / learnt.line_variance, 1.0],
             noise: learnt.noise,
-            noise_variance: learnt.noise_variance,
+            noise_variance: learnt.noise_variance.clone(),
         };
-        Ok((smooth, start))
+        let (left_out, evidence) = (learnt.left_out.clone(), learnt.evidence);
+        Ok(LearntSmooth { smooth, start, left_out, evidence, rows: learnt.rows, learnt })
+    }
+
+    fn seen_from(centres: MatRef<'_, f64>, curve: Curve, range: Range) -> Result<Self, FeatureError> {
+        let size = centres.nrows();
+        let mut kernel = curve.matrix(centres, centres);
+        (0..size).for_each(|i| kernel[(i, i)] *= 1.0 + JITTER);
+        let mut factor = Factor::new(size, Par::Seq);
+        factor.factorise(kernel.as_ref()).map_err(|_| FeatureError::NotLearnt)?;
+        factor.invert();
+        let inverse = factor.inverse();
+        Ok(Self {
+            inverse_factor: (0..size).flat_map(|j| (j..size).map(move |i| inverse[(i, j)])).collect(),
+            centres: centres.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect(),
+            curve,
+            range,
+        })
     }
 
     /// Number of centres.

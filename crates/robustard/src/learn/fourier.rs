@@ -290,11 +290,7 @@ impl Point {
 
     fn of_vector(values: &[f64]) -> Self {
         let p = values.len() - 3;
-        Self {
-            log_scales: values[..p].to_vec(),
-            log_precision: [values[p], values[p + 1]],
-            log_noise: values[p + 2],
-        }
+        Self { log_scales: values[..p].to_vec(), log_precision: [values[p], values[p + 1]], log_noise: values[p + 2] }
     }
 }
 

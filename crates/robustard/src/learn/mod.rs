@@ -11,13 +11,13 @@ mod process;
 
 use std::cell::RefCell;
 
-use argmin::core::{CostFunction, Error, Executor, Gradient, State as _};
+use argmin::core::{CostFunction, Error, Executor, Gradient};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 
 pub(crate) use fourier::{FourierOptions, learn_fourier};
 pub use process::{Curve, Shape};
-pub(crate) use process::{CurveOptions, learn_curve};
+pub(crate) use process::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 
 use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
 
@@ -31,6 +31,8 @@ const LEADING_NOISE: NoisePrior = NoisePrior::StudentT(Degrees::Fixed(DEFAULT_DE
 const LEADING_ROUNDS: usize = 3;
 /// Noise updates of a round.
 const NOISE_UPDATES: usize = 2;
+/// A round asks for no more evaluations than these: some line searches would go on for hundreds.
+const MOST_EVALUATIONS: usize = 20;
 /// A round that lowers the bound by less, per row, ends the work.
 const LEAST_GAIN: f64 = 1e-4;
 /// Range of variances, of a standardized target.
@@ -99,6 +101,12 @@ impl Progress {
         Self { parameters, noise, variance, is_leading, bound: f64::INFINITY, evaluations: 0 }
     }
 
+    /// Starts at parameters that were learnt with other noise.
+    fn start_from(parameters: Vec<f64>, rows: usize, noise: LearningNoise, variance: f64) -> Self {
+        let model = noise.model(noise.prior);
+        Self { noise: model, variance: vec![variance; rows], is_leading: false, ..Self::start(parameters, rows, noise) }
+    }
+
     /// Goes on for so many rounds, fewer if nothing is gained.
     fn advance(&mut self, evidence: &impl Evidence, wanted: LearningNoise, rounds: usize) -> Option<()> {
         let row_weight = evidence.row_weight();
@@ -132,22 +140,17 @@ impl Progress {
     /// A few steps of L-BFGS at the present noise.
     fn step(&mut self, evidence: &impl Evidence, now: Evaluation) {
         let cost = now.cost;
-        let objective = Objective {
-            evidence,
-            variance: &self.variance,
-            last: RefCell::new(Visited { at: self.parameters.clone(), cost, gradient: now.gradient }),
-            evaluations: RefCell::new(0),
-        };
+        let start = Visited { at: self.parameters.clone(), cost, gradient: now.gradient };
+        let seen = RefCell::new(Seen { last: start.clone(), best: start, evaluations: 0 });
+        let objective = Objective { evidence, variance: &self.variance, seen };
         let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
         let start = self.parameters.clone();
-        let run = Executor::new(&objective, solver).configure(|state| state.param(start).max_iters(STEPS)).run();
-        self.evaluations += *objective.evaluations.borrow();
-        // A line search that fails leaves the point where it was; the noise updates go on from there.
-        if let Ok(run) = run
-            && let Some(best) = run.state().get_best_param()
-            && run.state().get_best_cost() < cost
-        {
-            self.parameters = limited(best);
+        // A run that fails has seen points all the same; the noise updates go on from the best.
+        let _ = Executor::new(&objective, solver).configure(|state| state.param(start).max_iters(STEPS)).run();
+        let Seen { best, evaluations, .. } = objective.seen.into_inner();
+        self.evaluations += evaluations;
+        if best.cost < cost {
+            self.parameters = limited(&best.at);
             let last = self.parameters.last_mut().expect("log s");
             let factor = std::mem::replace(last, 0.0).exp();
             let [low, high] = VARIANCE_BOUNDS;
@@ -165,11 +168,16 @@ fn limited(parameters: &[f64]) -> Vec<f64> {
 struct Objective<'a, E> {
     evidence: &'a E,
     variance: &'a [f64],
-    last: RefCell<Visited>,
-    evaluations: RefCell<usize>,
+    seen: RefCell<Seen>,
 }
 
-/// Where the objective was last asked for.
+/// Where the objective was asked for.
+struct Seen {
+    last: Visited,
+    best: Visited,
+    evaluations: usize,
+}
+
 #[derive(Clone)]
 struct Visited {
     at: Vec<f64>,
@@ -178,19 +186,25 @@ struct Visited {
 }
 
 impl<E: Evidence> Objective<'_, E> {
-    fn at(&self, values: &[f64]) -> Visited {
-        if self.last.borrow().at == values {
-            return self.last.borrow().clone();
+    fn at(&self, values: &[f64]) -> Result<Visited, Error> {
+        let mut seen = self.seen.borrow_mut();
+        if seen.last.at == values {
+            return Ok(seen.last.clone());
         }
-        *self.evaluations.borrow_mut() += 1;
+        if seen.evaluations == MOST_EVALUATIONS {
+            return Err(Error::msg("enough"));
+        }
+        seen.evaluations += 1;
         let (cost, gradient) = match self.evidence.evaluate(&limited(values), self.variance) {
             Some(evaluation) => (evaluation.cost, evaluation.gradient),
             // A wall: the line search turns back.
             None => (f64::MAX.sqrt(), vec![0.0; values.len()]),
         };
-        let visited = Visited { at: values.to_vec(), cost, gradient };
-        self.last.replace(visited.clone());
-        visited
+        seen.last = Visited { at: values.to_vec(), cost, gradient };
+        if cost < seen.best.cost {
+            seen.best = seen.last.clone();
+        }
+        Ok(seen.last.clone())
     }
 }
 
@@ -199,7 +213,7 @@ impl<E: Evidence> CostFunction for &Objective<'_, E> {
     type Output = f64;
 
     fn cost(&self, values: &Vec<f64>) -> Result<f64, Error> {
-        Ok(self.at(values).cost)
+        Ok(self.at(values)?.cost)
     }
 }
 
@@ -208,7 +222,7 @@ impl<E: Evidence> Gradient for &Objective<'_, E> {
     type Gradient = Vec<f64>;
 
     fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
-        Ok(self.at(values).gradient)
+        Ok(self.at(values)?.gradient)
     }
 }
 

@@ -13,9 +13,10 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::exp::{add_matern, add_squares, dot, gauss, matern, matern_sums, weighted_squares};
-use super::{Evaluation, Evidence, LearningNoise, PRIOR_STRENGTH, Progress, VARIANCE_BOUNDS};
+use super::{Evaluation, Evidence, LARGEST_LOG, LearningNoise, PRIOR_STRENGTH, Progress, VARIANCE_BOUNDS};
 use crate::noise::NoiseModel;
 use crate::posterior::Factor;
+use crate::predictive::LeftOut;
 
 /// Prior variance of the intercept, of a standardized target.
 const INTERCEPT_VARIANCE: f64 = 10.0;
@@ -23,6 +24,14 @@ const INTERCEPT_VARIANCE: f64 = 10.0;
 const START_LOG_VARIANCES: [f64; 3] = [0.0, -1.0, -2.0];
 /// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
 const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
+/// Rounds of learning that goes on from another.
+const WARM_ROUNDS: usize = 2;
+/// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
+const LEAST_CURVE_GAIN: f64 = 1.0;
+/// Rounds that the straight alternative gets.
+const STRAIGHT_ROUNDS: usize = 3;
+/// Larger tables are not told the variance of every row's prediction.
+const MOST_PREDICTED_VARIANCES: usize = 20_000;
 /// A first stage with less than this share of the last one's rows is worth it.
 const WORTHWHILE_STAGE: f64 = 0.7;
 /// Rows predicted together, so that the room needed does not grow with the table.
@@ -135,6 +144,17 @@ pub(crate) struct CurveOptions {
     /// Seed of the rows that are learnt from.
     pub seed: u64,
     pub noise: LearningNoise,
+    /// Whether to give up when a curve is hardly better than lines.
+    pub must_bend: bool,
+}
+
+/// Why nothing was learnt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum NotLearnt {
+    /// No posterior could be computed.
+    Failed,
+    /// A curve explains so many rows hardly better than lines do, by so many nats.
+    Straight { gain: f64, rows: usize },
 }
 
 /// A learnt curve.
@@ -146,8 +166,15 @@ pub(crate) struct LearntCurve {
     pub noise: NoiseModel,
     /// λ of all rows.
     pub noise_variance: Vec<f64>,
-    /// The rows in a random order; the first were learnt from.
+    /// Errors of all rows: of those learnt from, each without itself.
+    pub left_out: LeftOut,
+    /// Bound on the log evidence, per row learnt from.
+    pub evidence: f64,
+    /// The rows in a random order.
     pub order: Vec<usize>,
+    /// How many of them, the first ones, were learnt from.
+    pub rows: usize,
+    parameters: Vec<f64>,
 }
 
 /// Parameters by name.
@@ -264,7 +291,7 @@ impl<'a> Process<'a> {
             }
             kernel[0] += variance[j];
         });
-                factor.factorise(kernel.as_ref()).ok()?;
+        factor.factorise(kernel.as_ref()).ok()?;
         factor.invert();
         Some(())
     }
@@ -285,8 +312,7 @@ impl<'a> Process<'a> {
                 || (vec![0.0; n], vec![0.0; n]),
                 |(slopes, weighted), j| {
                     let (slopes, weighted) = (&mut slopes[j..], &mut weighted[j..]);
-                    let [inverse, joint, decay] =
-                        [inverse, joint, decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
+                    let [inverse, joint, decay] = [inverse, joint, decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
                     // ½(K⁻¹ − ααᵀ); off the diagonal for both triangles.
                     for (i, slope) in slopes.iter_mut().enumerate() {
                         *slope = inverse[i] - solved[j + i] * solved[j];
@@ -323,8 +349,41 @@ impl<'a> Process<'a> {
         total
     }
 
-    /// Posterior mean and variance of the regression function at new rows.
-    fn predict(&self, parameters: &[f64], variance: &[f64], inputs: MatRef<'_, f64>) -> Option<[Vec<f64>; 2]> {
+    /// Nats by which the bound is better than it would be without a curve.
+    fn gain_of_bending(&self, learnt: &Progress) -> Option<f64> {
+        let mut straight = learnt.clone();
+        let lengthscales = self.inputs.len() + self.options.singles.len();
+        straight.parameters[lengthscales..lengthscales + 2].fill(-LARGEST_LOG);
+        straight.bound = f64::INFINITY;
+        straight.is_leading = false;
+        straight.advance(&Straight(self), self.options.noise, STRAIGHT_ROUNDS)?;
+        Some(straight.bound - learnt.bound)
+    }
+
+    /// Errors of the rows, each predicted from the others.
+    fn left_out(&self, parameters: &[f64], variance: &[f64]) -> Option<LeftOut> {
+        let point = self.point(parameters);
+        let scaled = self.scaled_variance(&point, variance);
+        let mut room = self.room.borrow_mut();
+        self.factorise(&point, &scaled, &mut room)?;
+        let mut solved = self.target.clone();
+        room.factor.solve(&mut solved);
+        let mut precision = vec![0.0; solved.len()];
+        room.factor.inverse_diagonal(&mut precision);
+        Some(LeftOut {
+            residual: solved.iter().zip(&precision).map(|(a, k)| a / k).collect(),
+            latent_variance: scaled.iter().zip(&precision).map(|(v, k)| (1.0 / k - v).max(0.0)).collect(),
+        })
+    }
+
+    /// Posterior mean and, if asked for, variance of the regression function at new rows.
+    fn predict(
+        &self,
+        parameters: &[f64],
+        variance: &[f64],
+        inputs: MatRef<'_, f64>,
+        with_variance: bool,
+    ) -> Option<[Vec<f64>; 2]> {
         let n = self.target.len();
         let point = self.point(parameters);
         let mut room = self.room.borrow_mut();
@@ -337,15 +396,23 @@ impl<'a> Process<'a> {
             let block = inputs.subrows(start, BLOCK.min(inputs.nrows() - start));
             let mut cross = point.curve.matrix(block, centres.as_ref());
             matmul(cross.as_mut(), Accum::Add, block, centres.transpose(), point.line_variance, self.par);
-            cross.col_iter_mut().flat_map(|column| column_slice(column).iter_mut()).for_each(|k| *k += INTERCEPT_VARIANCE);
+            cross
+                .col_iter_mut()
+                .flat_map(|column| column_slice(column).iter_mut())
+                .for_each(|k| *k += INTERCEPT_VARIANCE);
+            mean.extend(
+                (0..block.nrows()).map(|i| -> f64 { cross.row(i).iter().zip(&solved).map(|(k, a)| k * a).sum() }),
+            );
+            if !with_variance {
+                continue;
+            }
             let mut image = Mat::<f64>::zeros(n, block.nrows());
             matmul(image.as_mut(), Accum::Replace, room.factor.inverse(), cross.transpose(), 1.0, self.par);
-            for i in 0..block.nrows() {
-                let row = block.row(i);
-                let prior = point.curve.prior_variance() + point.line_variance * row.squared_norm_l2() + INTERCEPT_VARIANCE;
-                mean.push(cross.row(i).iter().zip(&solved).map(|(k, a)| k * a).sum());
-                latent.push((prior - image.col(i).squared_norm_l2()).max(0.0));
-            }
+            latent.extend((0..block.nrows()).map(|i| {
+                let lines = point.line_variance * block.row(i).squared_norm_l2();
+                let prior = point.curve.prior_variance() + lines + INTERCEPT_VARIANCE;
+                (prior - image.col(i).squared_norm_l2()).max(0.0)
+            }));
         }
         Some([mean, latent])
     }
@@ -404,41 +471,101 @@ impl Evidence for Process<'_> {
     }
 }
 
-/// Learns a curve of standardized inputs (n × p) for a standardized target. None if no posterior could be computed.
+/// The same rows without a curve: only the slopes and the noise move.
+struct Straight<'a>(&'a Process<'a>);
+
+impl Evidence for Straight<'_> {
+    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
+        let mut evaluation = self.0.evaluate(parameters, variance)?;
+        let held = parameters.len() - 2;
+        evaluation.gradient[..held].fill(0.0);
+        Some(evaluation)
+    }
+
+    fn row_weight(&self) -> &[f64] {
+        self.0.row_weight()
+    }
+}
+
+/// Learns a curve of standardized inputs (n × p) for a standardized target, going on from one learnt with other noise if there is.
 pub(crate) fn learn_curve(
     inputs: MatRef<'_, f64>,
     target: &[f64],
     row_weight: &[f64],
     options: &CurveOptions,
+    from: Option<&LearntCurve>,
     par: Par,
-) -> Option<LearntCurve> {
+) -> Result<LearntCurve, NotLearnt> {
     let n = target.len();
     let order = sample(&mut ChaCha8Rng::seed_from_u64(options.seed), n, n).into_vec();
     let process = |rows: usize| Process::new(inputs, target, row_weight, &order[..rows.min(n)], options, par);
     let [(first, first_rounds), (last, last_rounds)] = STAGES;
     let is_one_stage = first as f64 > WORTHWHILE_STAGE * n as f64;
+    let learnt = |stage: &Process<'_>, progress: Progress, order: &[usize]| -> Option<LearntCurve> {
+        let rows = stage.target.len();
+        let left_out = left_out_of_all(stage, &progress, inputs, target, order)?;
+        let rule = progress.noise.variance_rule();
+        let [low, high] = VARIANCE_BOUNDS;
+        let errors = left_out.residual.iter().zip(&left_out.latent_variance);
+        let mut noise_variance: Vec<f64> = errors.map(|(r, q)| rule(r * r + q).clamp(low, high)).collect();
+        order[..rows].iter().zip(&progress.variance).for_each(|(&row, variance)| noise_variance[row] = *variance);
+        let Point { curve, line_variance, .. } = stage.point(&progress.parameters);
+        let evidence = -progress.bound / stage.row_weight.iter().sum::<f64>();
+        let Progress { parameters, noise, .. } = progress;
+        let order = order.to_vec();
+        Some(LearntCurve { curve, line_variance, noise, noise_variance, left_out, evidence, order, rows, parameters })
+    };
+    if let Some(from) = from.filter(|from| from.order == order) {
+        let stage = process(last);
+        let (parameters, variance) = (from.parameters.clone(), from.noise.variance(0.0));
+        let mut progress = Progress::start_from(parameters, stage.target.len(), options.noise, variance);
+        progress.advance(&stage, options.noise, WARM_ROUNDS).ok_or(NotLearnt::Failed)?;
+        return learnt(&stage, progress, &order).ok_or(NotLearnt::Failed);
+    }
     let mut stage = process(if is_one_stage { last } else { first });
     let mut progress = Progress::start(stage.start(), stage.target.len(), options.noise);
-    progress.advance(&stage, options.noise, first_rounds)?;
-    let [low, high] = VARIANCE_BOUNDS;
-    let variance_of = |stage: &Process<'_>, progress: &Progress, rows: &[usize]| -> Option<Vec<f64>> {
-        let inputs = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]);
-        let [mean, latent] = stage.predict(&progress.parameters, &progress.variance, inputs.as_ref())?;
-        let rule = progress.noise.variance_rule();
-        let second_moment = (0..rows.len()).map(|i| (target[rows[i]] - mean[i]).powi(2) + latent[i]);
-        Some(second_moment.map(|e2| rule(e2).clamp(low, high)).collect())
-    };
+    progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?;
+    if options.must_bend {
+        let gain = stage.gain_of_bending(&progress).ok_or(NotLearnt::Failed)?;
+        if gain < LEAST_CURVE_GAIN {
+            return Err(NotLearnt::Straight { gain, rows: stage.target.len() });
+        }
+    }
     if !is_one_stage {
         let next = process(last);
-        progress.variance = variance_of(&stage, &progress, &order[..next.target.len()])?;
+        let rows = next.target.len();
+        let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
+        progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
         progress.bound = f64::INFINITY;
-        progress.advance(&next, options.noise, last_rounds)?;
+        progress.advance(&next, options.noise, last_rounds).ok_or(NotLearnt::Failed)?;
         stage = next;
     }
-    let all: Vec<usize> = (0..n).collect();
-    let noise_variance = variance_of(&stage, &progress, &all)?;
-    let Point { curve, line_variance, .. } = stage.point(&progress.parameters);
-    Some(LearntCurve { curve, line_variance, noise: progress.noise, noise_variance, order })
+    learnt(&stage, progress, &order).ok_or(NotLearnt::Failed)
+}
+
+/// Errors of the rows in `order`; the first of them were learnt from.
+fn left_out_of_all(
+    stage: &Process<'_>,
+    progress: &Progress,
+    inputs: MatRef<'_, f64>,
+    target: &[f64],
+    order: &[usize],
+) -> Option<LeftOut> {
+    let own = stage.left_out(&progress.parameters, &progress.variance)?;
+    let (known, others) = order.split_at(stage.target.len());
+    let mut all = LeftOut { residual: vec![0.0; target.len()], latent_variance: vec![0.0; target.len()] };
+    for (k, &row) in known.iter().enumerate() {
+        (all.residual[row], all.latent_variance[row]) = (own.residual[k], own.latent_variance[k]);
+    }
+    let with_variance = others.len() <= MOST_PREDICTED_VARIANCES;
+    let usual = own.latent_variance.iter().sum::<f64>() / known.len() as f64;
+    let inputs = Mat::from_fn(others.len(), inputs.ncols(), |i, j| inputs[(others[i], j)]);
+    let [mean, latent] = stage.predict(&progress.parameters, &progress.variance, inputs.as_ref(), with_variance)?;
+    for (k, &row) in others.iter().enumerate() {
+        all.residual[row] = target[row] - mean[k];
+        all.latent_variance[row] = latent.get(k).copied().unwrap_or(usual);
+    }
+    Some(all)
 }
 
 #[cfg(test)]
@@ -454,7 +581,7 @@ mod tests {
 
     fn options(shape: Shape, singles: Vec<usize>, prior: &str) -> CurveOptions {
         let noise = LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() };
-        CurveOptions { shape, singles, per_input: true, seed: 1, noise }
+        CurveOptions { shape, singles, per_input: true, seed: 1, noise, must_bend: true }
     }
 
     #[test]
@@ -478,7 +605,11 @@ mod tests {
                     process.evaluate(&moved, &variance).unwrap().cost
                 };
                 let slope = (moved(1.0) - moved(-1.0)) / (2.0 * step);
-                assert!((slope - gradient[k]).abs() < 1e-5 * (1.0 + slope.abs()), "{shape:?} {k}: {slope} {}", gradient[k]);
+                assert!(
+                    (slope - gradient[k]).abs() < 1e-5 * (1.0 + slope.abs()),
+                    "{shape:?} {k}: {slope} {}",
+                    gradient[k]
+                );
             }
         }
     }
@@ -506,7 +637,7 @@ mod tests {
         let rows: Vec<usize> = (0..25).collect();
         let process = Process::new(x.as_ref(), &y, &[1.0; 25], &rows, &options, Par::Seq);
         let (values, variance) = (process.start(), vec![0.2; 25]);
-        let [mean, latent] = process.predict(&values, &variance, x.as_ref()).unwrap();
+        let [mean, latent] = process.predict(&values, &variance, x.as_ref(), true).unwrap();
         let found = process.evaluate(&values, &variance).unwrap().second_moment;
         for i in 0..25 {
             assert!(((y[i] - mean[i]).powi(2) + latent[i] - found[i]).abs() < 1e-9);
@@ -521,12 +652,38 @@ mod tests {
         for prior in ["student-t", "contaminated-t"] {
             let options = options(Shape::Matern, vec![0, 1, 2], prior);
             let [one, two] =
-                [Par::Seq, Par::rayon(2)].map(|par| learn_curve(x.as_ref(), &y, &weight, &options, par).unwrap());
+                [Par::Seq, Par::rayon(2)].map(|par| learn_curve(x.as_ref(), &y, &weight, &options, None, par).unwrap());
             assert_eq!(one.curve, two.curve);
             assert_eq!(one.noise_variance, two.noise_variance);
             let joint = |j: usize| one.curve.variance * one.curve.scales[j].powi(2);
             let bend = |j: usize| joint(j) + one.curve.single_variance * one.curve.single_scales[j].powi(2);
             assert!(bend(0) > bend(1) && bend(1) > bend(2), "{prior}: {:?}", one.curve);
         }
+    }
+
+    #[test]
+    fn lines_are_told_from_curves() {
+        let (x, y) = example(300);
+        let options = options(Shape::Matern, vec![0, 1, 2], "contaminated");
+        let learn = |y: &[f64]| learn_curve(x.as_ref(), y, &[1.0; 300], &options, None, Par::Seq);
+        assert!(learn(&y).is_ok());
+        let noise = |i: usize| 0.2 * ((i * i) as f64 * 3.7).sin();
+        let straight: Vec<f64> = (0..300).map(|i| 0.5 * x[(i, 0)] - 0.3 * x[(i, 1)] + noise(i)).collect();
+        assert!(matches!(learn(&straight), Err(NotLearnt::Straight { rows: 300, .. })));
+    }
+
+    /// Leaving a row out in closed form is leaving it out.
+    #[test]
+    fn left_out_rows_are_left_out() {
+        let (x, y) = example(25);
+        let options = options(Shape::Matern, vec![0, 1], "student-t");
+        let process = |rows: &[usize]| Process::new(x.as_ref(), &y, &[1.0; 25], rows, &options, Par::Seq);
+        let (all, fewer): (Vec<usize>, Vec<usize>) = ((0..25).collect(), (0..25).filter(|&row| row != 7).collect());
+        let [all, fewer] = [process(&all), process(&fewer)];
+        let values = all.start();
+        let closed = all.left_out(&values, &[0.2; 25]).unwrap();
+        let [mean, latent] = fewer.predict(&values, &[0.2; 24], x.as_ref().subrows(7, 1), true).unwrap();
+        assert!((closed.residual[7] - (y[7] - mean[0])).abs() < 1e-9);
+        assert!((closed.latent_variance[7] - latent[0]).abs() < 1e-9);
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::model::BaseNoise;
 use crate::noise::{Degrees, NoiseKind, NoisePrior};
 use crate::posterior::Route;
+use crate::predictive::BaseNoise;
 
 /// Range of given degrees of freedom: below, the scale means nothing; above, the noise is normal.
 const LEAST_DEGREES: f64 = 0.1;

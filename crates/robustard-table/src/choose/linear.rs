@@ -1,0 +1,101 @@
+//! Features as given: one fit for each noise model, and a guard against rows that decide the fit because they lie far out.
+
+use robustard::features::FeatureKind;
+use robustard::predictive::BaseNoise;
+use robustard::{Degrees, NoiseKind, NoisePrior, Observer, Settings};
+
+use super::distance::far_rows;
+use super::{Best, Candidate, Compared, needs_robust_noise, why_shared};
+use crate::prepared::Prepared;
+use crate::regression::{RegressionError, RegressionOptions};
+
+/// Larger shares of far rows are another population, not errors.
+const MOST_FAR: f64 = 0.3;
+/// Standard errors beyond which a far row is not confirmed by the others, at least.
+const UNCONFIRMED: f64 = 3.5;
+
+/// The best fit of the given features over noise models, the noise as given if it is not to be chosen.
+pub(super) fn best<O: Observer + Send>(
+    prepared: &Prepared,
+    options: &RegressionOptions,
+    chooses_noise: bool,
+    observer: &mut O,
+) -> Result<Best, RegressionError> {
+    let mut fit = |settings: Settings, set_aside: Option<Vec<usize>>| -> Result<Candidate, RegressionError> {
+        let given = RegressionOptions { settings, ..options.clone() };
+        let (features, start) = prepared.learn_features(&given)?;
+        Ok(Candidate::new(prepared.fit(features, start, &given, set_aside, observer)?))
+    };
+    if !chooses_noise {
+        let candidate = fit(options.settings.clone(), None)?;
+        return Ok(Best { compared: vec![candidate.describe()], place: 0, reasons: Vec::new(), candidate });
+    }
+    let mut shared = options.settings.clone().with_shared_noise();
+    shared.base_noise = BaseNoise::LeftOut;
+    let robust = |noise_prior| Settings { noise: NoiseKind::PerRow, noise_prior, ..options.settings.clone() };
+    let mut priors = vec![NoisePrior::ContaminatedT(Degrees::Learned)];
+    // Where lengthscales are learnt for each, Student-t noise is left to the model that nests it.
+    if !matches!(options.features.kind, FeatureKind::Waves { .. }) {
+        priors.push(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES)));
+    }
+    let mut candidates = vec![fit(shared, None)?];
+    for prior in priors {
+        candidates.push(fit(robust(prior), None)?);
+    }
+    let mut compared: Vec<Compared> = candidates.iter().map(Candidate::describe).collect();
+    let (mut place, reason) = choose_noise(&candidates);
+    let mut reasons = vec![reason];
+    let mut candidate = candidates.swap_remove(place);
+    if options.features.kind == FeatureKind::Linear
+        && let Some((guarded, reason)) = guard(prepared, &candidate, &mut |set_aside| {
+            fit(candidate.regression().options.settings.clone(), Some(set_aside))
+        })?
+    {
+        reasons.push(reason);
+        (candidate, place) = (guarded, compared.len());
+        compared.push(candidate.describe());
+    }
+    Ok(Best { candidate, compared, place, reasons })
+}
+
+/// The place of the best; the first has shared noise.
+fn choose_noise(candidates: &[Candidate]) -> (usize, String) {
+    let robust = (1..candidates.len()).max_by(|&a, &b| candidates[a].bound().total_cmp(&candidates[b].bound()));
+    let place = robust.expect("at least one robust noise model");
+    let (shared, robust) = (&candidates[0], &candidates[place]);
+    let gain = robust.bound() - shared.bound();
+    let name = robust.describe().noise;
+    let [robust_error, shared_error] = [robust, shared].map(|candidate| candidate.regression().quality.loo_rmse);
+    if needs_robust_noise(gain, robust_error, shared_error) {
+        (place, format!("{name} noise, which gains {gain:.2} nats per row on shared noise"))
+    } else {
+        (0, why_shared(&name, gain))
+    }
+}
+
+/// Rows far from the others in their inputs can draw a fit to themselves. They are left out at first, and only those that the
+/// fit to the others predicts within its errors come back. None if all of them do.
+fn guard(
+    prepared: &Prepared,
+    free: &Candidate,
+    fit: &mut dyn FnMut(Vec<usize>) -> Result<Candidate, RegressionError>,
+) -> Result<Option<(Candidate, String)>, RegressionError> {
+    let far = far_rows(prepared.inputs());
+    if far.is_empty() || far.len() as f64 > MOST_FAR * prepared.len() as f64 {
+        return Ok(None);
+    }
+    let flagged = free.regression().diagnose().flagged;
+    let without = fit(far.clone())?;
+    let diagnostics = without.regression().diagnose();
+    let limit = diagnostics.threshold.max(UNCONFIRMED);
+    let unconfirmed: Vec<usize> = far.into_iter().filter(|&row| diagnostics.z[row].abs() > limit).collect();
+    // What the free fit sees as outliers has not drawn it.
+    if unconfirmed.iter().all(|&row| flagged[row]) {
+        return Ok(None);
+    }
+    let count = unconfirmed.len();
+    let guarded = fit(unconfirmed)?;
+    let reason =
+        format!("{count} rows far from the others in their inputs set aside, because the others contradict them");
+    Ok(Some((guarded, reason)))
+}

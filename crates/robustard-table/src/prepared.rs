@@ -1,0 +1,216 @@
+//! A table made ready to be fitted: rows that have all values, as numbers, standardized.
+
+use robustard::faer::Mat;
+use robustard::features::{
+    Basis, FeatureKind, FeatureMap, FeatureOptions, LearntSmooth, Smooth, SmoothOptions, Training,
+};
+use robustard::problem::check_row_weights;
+use robustard::solver::{PathRecorder, Paths, Start};
+use robustard::{FittedModel, Iteration, NoiseKind, NoisePrior, Observer, Problem, fit_from};
+
+use crate::encode::{Encoded, Encoder};
+use crate::error::TableError;
+use crate::regression::{Fingerprint, Fitted, Quality, Regression, RegressionError, RegressionOptions, TargetScale};
+use crate::table::Table;
+
+/// How much rows that are set aside count.
+const SET_ASIDE: f64 = 1e-8;
+
+/// A table ready to be fitted, as often as wanted.
+pub(crate) struct Prepared {
+    encoder: Encoder,
+    observed: Observed,
+    scale: TargetScale,
+    /// The target, standardized.
+    standard: Vec<f64>,
+    row_weight: Vec<f64>,
+}
+
+impl Prepared {
+    pub fn new(table: &Table, options: &RegressionOptions) -> Result<Self, RegressionError> {
+        let encoder = Encoder::fit(table, &options.encode)?;
+        let observed = Observed::of(&encoder, table)?;
+        if observed.rows.is_empty() {
+            return Err(TableError::AllDropped.into());
+        }
+        let scale = TargetScale::of(&observed.target, options.intercept);
+        let standard = observed.target.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
+        let row_weight = observed.weight.clone().unwrap_or_else(|| vec![1.0; observed.rows.len()]);
+        // Before anything is learnt from them.
+        check_row_weights(&row_weight)?;
+        Ok(Self { encoder, observed, scale, standard, row_weight })
+    }
+
+    /// The inputs of the rows.
+    pub fn inputs(&self) -> &Mat<f64> {
+        &self.observed.inputs
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.standard.len()
+    }
+
+    /// Standard deviation of the target.
+    pub fn deviation(&self) -> f64 {
+        self.scale.deviation
+    }
+
+    /// How often each row counts when some are set aside.
+    pub fn weights(&self, set_aside: &[usize]) -> Vec<f64> {
+        let mut weights = self.row_weight.clone();
+        set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE);
+        weights
+    }
+
+    /// The features that the options say.
+    pub fn learn_features(&self, options: &RegressionOptions) -> Result<(FeatureMap, Option<Start>), RegressionError> {
+        let training = Training {
+            target: &self.standard,
+            row_weight: &self.row_weight,
+            noise: options.settings.noise,
+            noise_prior: options.settings.noise_prior,
+        };
+        Ok(FeatureMap::fit(self.observed.inputs.as_ref(), &training, &options.features)?)
+    }
+
+    /// A smooth curve, learnt with the given noise and without the rows set aside.
+    pub fn learn_smooth(
+        &self,
+        features: &FeatureOptions,
+        (noise, noise_prior): (NoiseKind, NoisePrior),
+        set_aside: &[usize],
+        (must_bend, from): (bool, Option<&LearntSmooth>),
+    ) -> Result<LearntSmooth, RegressionError> {
+        let centres = if let FeatureKind::Smooth { centres } = features.kind { centres } else { None };
+        let inputs = self.observed.inputs.as_ref();
+        let scaled = features.standardizer(inputs).transform(inputs)?;
+        let row_weight = self.weights(set_aside);
+        let training = Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior };
+        let options = SmoothOptions { centres, seed: features.seed, must_bend, from };
+        Ok(Smooth::learn(scaled.as_ref(), &training, &options)?)
+    }
+
+    /// The map of a learnt curve.
+    pub fn smooth_map(&self, features: &FeatureOptions, smooth: Smooth) -> FeatureMap {
+        let inputs = features.standardizer(self.observed.inputs.as_ref());
+        FeatureMap { inputs, basis: Basis::Smooth(smooth) }
+    }
+
+    /// Fits the features, from `start` on if there is one, without the rows set aside.
+    pub fn fit<O: Observer + Send>(
+        &self,
+        features: FeatureMap,
+        mut start: Option<Start>,
+        options: &RegressionOptions,
+        set_aside: Option<Vec<usize>>,
+        observer: &mut O,
+    ) -> Result<Fitted, RegressionError> {
+        let Observed { inputs, rows, target, weight, notes } = &self.observed;
+        let set_aside = set_aside.unwrap_or_default();
+        let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
+        let mut problem = Problem::new(design.as_ref(), &self.standard)?;
+        let row_weight = self.weights(&set_aside);
+        if weight.is_some() || !set_aside.is_empty() {
+            problem = problem.with_row_weights(&row_weight)?;
+        }
+        let first = usize::from(options.intercept);
+        let groups = features.groups(&self.encoder.groups());
+        let mut labels: Vec<usize> = groups.iter().map(|group| group + first).collect();
+        if options.intercept {
+            labels.insert(0, 0);
+        }
+        problem = problem.with_groups(&labels)?;
+        if options.intercept {
+            problem = problem.with_unshrunk(0)?;
+        }
+        let mut recorder = PathRecorder::new(problem.groups().count(), problem.row_count());
+        let mut both = |iteration: &Iteration<'_>| {
+            recorder.record(iteration);
+            observer.iteration(iteration)
+        };
+        if let Some(start) = start.as_mut().filter(|_| options.intercept) {
+            // The intercept's group, whose precision is fixed, comes first.
+            start.weight_precision.insert(0, 1.0);
+        }
+        let model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
+        let regression = Regression {
+            fingerprint: Fingerprint::of(inputs, target),
+            quality: Quality::of(&model, self.scale),
+            paths: select_paths(&recorder, &model, problem.groups().of_column()),
+            options: options.clone(),
+            choice: None,
+            set_aside,
+            target: self.scale,
+            encoder: self.encoder.clone(),
+            features,
+            model,
+            rows: rows.clone(),
+        };
+        Ok(Fitted { regression, notes: notes.clone() })
+    }
+}
+
+/// Paths of the most relevant features, of the most suspicious rows and of evenly spaced others.
+fn select_paths(recorder: &PathRecorder, model: &FittedModel, group_of_column: &[usize]) -> Paths {
+    const MOST_FEATURES: usize = 40;
+    const SUSPICIOUS_ROWS: usize = 30;
+    const OTHER_ROWS: usize = 70;
+    let mut columns: Vec<usize> =
+        (0..group_of_column.len()).filter(|column| !model.fixed_columns.contains(column)).collect();
+    columns.sort_by(|&a, &b| model.weight_precision[a].total_cmp(&model.weight_precision[b]));
+    let mut groups: Vec<usize> = Vec::new();
+    for group in columns.iter().map(|&column| group_of_column[column]) {
+        if groups.len() < MOST_FEATURES && !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    let watched: Vec<usize> = model.diagnose().ranking().into_iter().filter(|&row| recorder.is_watched(row)).collect();
+    let (suspicious, others) = watched.split_at(SUSPICIOUS_ROWS.min(watched.len()));
+    let step = others.len().div_ceil(OTHER_ROWS).max(1);
+    let rows: Vec<usize> = suspicious.iter().chain(others.iter().step_by(step)).copied().collect();
+    recorder.paths(&groups, &rows)
+}
+
+/// The rows of a table that can be fitted.
+pub(crate) struct Observed {
+    pub inputs: Mat<f64>,
+    pub rows: Vec<usize>,
+    pub target: Vec<f64>,
+    pub weight: Option<Vec<f64>>,
+    pub notes: Vec<String>,
+}
+
+impl Observed {
+    pub fn of(encoder: &Encoder, table: &Table) -> Result<Self, TableError> {
+        let target = table.role(&encoder.target, "the target")?;
+        require(encoder, &encoder.target, &target, "target")?;
+        let mut required = vec![target];
+        if let Some(name) = &encoder.weights {
+            let weights = table.role(name, "weights")?;
+            require(encoder, name, &weights, "weight")?;
+            required.push(weights);
+        }
+        let columns: Vec<&[f64]> = required.iter().map(Vec::as_slice).collect();
+        let Encoded { inputs, rows, notes } = encoder.encode(table, &columns)?;
+        let kept = |values: &Vec<f64>| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };
+        Ok(Self { target: kept(&required[0]), weight: required.get(1).map(kept), inputs, rows, notes })
+    }
+}
+
+/// Missing targets or weights can only be dropped.
+fn require(encoder: &Encoder, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {
+    match values.iter().position(|value| value.is_nan()) {
+        Some(row) if encoder.missing != crate::encode::Missing::Drop => {
+            Err(TableError::MissingRole { column: name.to_owned(), row, role })
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn with_intercept(features: Mat<f64>, intercept: bool) -> Mat<f64> {
+    if !intercept {
+        return features;
+    }
+    Mat::from_fn(features.nrows(), features.ncols() + 1, |i, j| if j == 0 { 1.0 } else { features[(i, j - 1)] })
+}
