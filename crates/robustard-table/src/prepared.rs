@@ -2,7 +2,7 @@
 
 use robustard::faer::Mat;
 use robustard::features::{
-    Basis, FeatureKind, FeatureMap, FeatureOptions, LearntSmooth, Smooth, SmoothOptions, Training,
+    Basis, Effort, FeatureKind, FeatureMap, FeatureOptions, Gap, LearntSmooth, Smooth, SmoothOptions, Training,
 };
 use robustard::problem::check_row_weights;
 use robustard::solver::{PathRecorder, Paths, Start};
@@ -74,20 +74,22 @@ impl Prepared {
         Ok(FeatureMap::fit(self.observed.inputs.as_ref(), &training, &options.features)?)
     }
 
-    /// A smooth curve, learnt with the given noise and without the rows set aside.
+    /// A smooth curve, learnt with the given noise and without the rows set aside; a sketch only if it is better than lines.
     pub fn learn_smooth(
         &self,
         features: &FeatureOptions,
         (noise, noise_prior): (NoiseKind, NoisePrior),
         set_aside: &[usize],
-        (must_bend, from): (bool, Option<&LearntSmooth>),
+        must_bend: bool,
+        effort: Effort,
+        from: Option<&LearntSmooth>,
     ) -> Result<LearntSmooth, RegressionError> {
         let centres = if let FeatureKind::Smooth { centres } = features.kind { centres } else { None };
         let inputs = self.observed.inputs.as_ref();
         let scaled = features.standardizer(inputs).transform(inputs)?;
         let row_weight = self.weights(set_aside);
         let training = Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior };
-        let options = SmoothOptions { centres, seed: features.seed, must_bend, from };
+        let options = SmoothOptions { centres, seed: features.seed, must_bend, effort, from };
         Ok(Smooth::learn(scaled.as_ref(), &training, &options)?)
     }
 
@@ -108,7 +110,9 @@ impl Prepared {
     ) -> Result<Fitted, RegressionError> {
         let Observed { inputs, rows, target, weight, notes } = &self.observed;
         let set_aside = set_aside.unwrap_or_default();
-        let design = with_intercept(features.transform(inputs.as_ref())?, options.intercept);
+        let transformed = features.transform(inputs.as_ref())?;
+        let gaps = features.gaps(inputs.as_ref(), transformed.as_ref())?;
+        let design = with_intercept(transformed, options.intercept);
         let mut problem = Problem::new(design.as_ref(), &self.standard)?;
         let row_weight = self.weights(&set_aside);
         if weight.is_some() || !set_aside.is_empty() {
@@ -133,7 +137,10 @@ impl Prepared {
             // The intercept's group, whose precision is fixed, comes first.
             start.weight_precision.insert(0, 1.0);
         }
-        let model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
+        let mut model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
+        if let Some(gaps) = gaps {
+            model.calibrate(&gap_variances(&gaps, &model, options.intercept));
+        }
         let regression = Regression {
             fingerprint: Fingerprint::of(inputs, target),
             quality: Quality::of(&model, self.scale),
@@ -149,6 +156,18 @@ impl Prepared {
         };
         Ok(Fitted { regression, notes: notes.clone() })
     }
+}
+
+/// Prior variances of the lines' and the curve's weights, of a learnt curve.
+pub(crate) fn prior_variances(model: &FittedModel, intercept: bool) -> [f64; 2] {
+    let precision = &model.weight_precision;
+    [usize::from(intercept), precision.len() - 1].map(|column| 1.0 / precision[column])
+}
+
+/// The variance of rows that the features of a learnt curve do not carry.
+pub(crate) fn gap_variances(gaps: &[Gap], model: &FittedModel, intercept: bool) -> Vec<f64> {
+    let [line, curve] = prior_variances(model, intercept);
+    gaps.iter().map(|gap| curve * gap.curve + line * gap.line).collect()
 }
 
 /// Paths of the most relevant features, of the most suspicious rows and of evenly spaced others.

@@ -13,7 +13,7 @@ use crate::choose::{Auto, Choice, fit_chosen};
 use crate::encode::{EncodeOptions, Encoded, Encoder};
 use crate::error::TableError;
 use crate::file::hex;
-use crate::prepared::{Observed, Prepared, with_intercept};
+use crate::prepared::{Observed, Prepared, gap_variances, prior_variances, with_intercept};
 use crate::table::Table;
 
 /// How a table is fitted.
@@ -213,9 +213,7 @@ impl Regression {
         let design = with_intercept(features, self.options.intercept);
         let mut prediction = self.model.predict(design.as_ref())?;
         if let Some(gaps) = gaps {
-            let [line, curve] = self.prior_variances();
-            let more: Vec<f64> = gaps.iter().map(|gap| curve * gap.curve + line * gap.line).collect();
-            prediction = prediction.widened(&more);
+            prediction = prediction.widened(&gap_variances(&gaps, &self.model, self.options.intercept));
             notes.extend(self.note_beyond(&inputs)?);
         }
         let interval = prediction.interval(level)?;
@@ -231,12 +229,6 @@ impl Regression {
             scale: self.target,
             standard: prediction,
         })
-    }
-
-    /// Prior variances of the lines' and the curve's weights, of a learnt curve.
-    fn prior_variances(&self) -> [f64; 2] {
-        let precision = &self.model.weight_precision;
-        [usize::from(self.options.intercept), precision.len() - 1].map(|column| 1.0 / precision[column])
     }
 
     fn note_beyond(&self, inputs: &Mat<f64>) -> Result<Option<String>, FeatureError> {
@@ -295,7 +287,7 @@ impl Regression {
         let first = usize::from(self.options.intercept);
         match self.features.bends() {
             Some(bends) => {
-                let [_, curve] = self.prior_variances();
+                let [_, curve] = prior_variances(&self.model, self.options.intercept);
                 let slope = |j: usize| self.model.coefficients[j + first];
                 bends.iter().enumerate().map(|(j, bend)| curve * bend + slope(j).powi(2)).collect()
             }

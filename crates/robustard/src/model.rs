@@ -203,8 +203,7 @@ impl Prediction {
     /// With so much more variance of the regression function.
     pub fn widened(mut self, more: &[f64]) -> Self {
         self.latent_variance.iter_mut().zip(more).for_each(|(variance, more)| *variance += more);
-        let noise = self.noise.variance();
-        self.std = self.latent_variance.iter().map(|variance| (noise + variance).sqrt()).collect();
+        self.std = self.latent_variance.iter().map(|variance| self.noise.total_variance(*variance).sqrt()).collect();
         self
     }
 
@@ -299,15 +298,25 @@ impl FittedModel {
             covariance: Covariance::WeightSpace { size: 0, inverse_factor: Vec::new() },
         };
         if base_noise == BaseNoise::LeftOut {
-            model.left_out_noise = Some(model.learn_left_out_noise());
+            model.left_out_noise = Some(model.learn_left_out_noise(&[]));
         }
         model
     }
 
+    /// Learns the noise of predictions again, if it is that of left-out rows, where rows have so much more variance than the
+    /// features carry ([`Prediction::widened`]).
+    pub fn calibrate(&mut self, more: &[f64]) {
+        if self.base_noise == BaseNoise::LeftOut {
+            self.left_out_noise = Some(self.learn_left_out_noise(more));
+        }
+    }
+
     /// The noise that explains the errors of left-out rows.
-    fn learn_left_out_noise(&self) -> PredictiveNoise {
+    fn learn_left_out_noise(&self, more: &[f64]) -> PredictiveNoise {
         let diagnostics = self.diagnose();
-        let left_out = LeftOut { residual: diagnostics.loo_residual, latent_variance: diagnostics.loo_latent_variance };
+        let mut latent_variance = diagnostics.loo_latent_variance;
+        latent_variance.iter_mut().zip(more).for_each(|(variance, more)| *variance += more);
+        let left_out = LeftOut { residual: diagnostics.loo_residual, latent_variance };
         PredictiveNoise::learn(&left_out, &self.rows.weight, self.inlier_variance())
     }
 
@@ -379,7 +388,7 @@ impl FittedModel {
                 BaseNoise::Inlier,
                 NoiseModel::StudentT { scale, degrees, .. } | NoiseModel::ContaminatedT { scale, degrees, .. },
             ) => PredictiveNoise::StudentT { scale, degrees },
-            (BaseNoise::LeftOut, _) => self.left_out_noise.unwrap_or_else(|| self.learn_left_out_noise()),
+            (BaseNoise::LeftOut, _) => self.left_out_noise.unwrap_or_else(|| self.learn_left_out_noise(&[])),
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance() },
         }
     }
@@ -422,7 +431,7 @@ impl FittedModel {
         }
         let noise = self.predictive_noise(base);
         Ok(Prediction {
-            std: latent_variance.iter().map(|q| (q + noise.variance()).sqrt()).collect(),
+            std: latent_variance.iter().map(|q| noise.total_variance(*q).sqrt()).collect(),
             mean,
             latent_variance,
             noise,

@@ -45,7 +45,7 @@ pub enum PredictiveNoise {
         /// ν.
         degrees: f64,
     },
-    /// Normals of variance v·4ᵏ, k = −7…7.
+    /// Normals of variance 4ᵏ(v + q), k = −7…7, around predictions of latent variance q.
     Mixture {
         /// v.
         variance: f64,
@@ -54,9 +54,17 @@ pub enum PredictiveNoise {
     },
 }
 
-/// Widths of a mixture, and the place of k = 0 among them.
+/// 4ᵏ.
 const WIDTHS: usize = 15;
-const FIRST_POWER: i32 = -7;
+const FACTORS: [f64; WIDTHS] = {
+    let mut factors = [1.0 / 16384.0; WIDTHS];
+    let mut k = 1;
+    while k < WIDTHS {
+        factors[k] = 4.0 * factors[k - 1];
+        k += 1;
+    }
+    factors
+};
 
 /// Beyond these the quantiles of Student-t noise are taken at the border, above as normal.
 const LEAST_DEGREES: f64 = 0.3;
@@ -70,24 +78,25 @@ impl PredictiveNoise {
         }
     }
 
-    /// Variance of the noise; of noise with ν ≤ 2, which has none, that of ν = 2.1.
-    pub(crate) fn variance(&self) -> f64 {
+    /// Variance of observations around a prediction with this latent variance; of noise with ν ≤ 2, which has none, that of
+    /// ν = 2.1.
+    pub(crate) fn total_variance(&self, latent_variance: f64) -> f64 {
         const LEAST: f64 = 2.1;
         match *self {
-            Self::Mixture { variance, shares } => shares.iter().zip(widths(variance)).map(|(share, v)| share * v).sum(),
-            Self::Normal { variance } => variance,
+            Self::Normal { variance } => variance + latent_variance,
+            Self::Mixture { variance, shares } => {
+                let mean: f64 = shares.iter().zip(FACTORS).map(|(share, factor)| share * factor).sum();
+                mean * (variance + latent_variance)
+            }
             Self::StudentT { scale, degrees } => {
                 let degrees = degrees.max(LEAST);
-                scale * degrees / (degrees - 2.0)
+                scale * degrees / (degrees - 2.0) + latent_variance
             }
         }
     }
 
     /// Half the width of the central interval of `level` around predictions with these latent variances.
     pub fn half_widths(&self, level: f64, latent_variance: &[f64]) -> Vec<f64> {
-        if let Self::Mixture { variance, shares } = *self {
-            return latent_variance.iter().map(|q| mixture_half_width(level, *q, variance, &shares)).collect();
-        }
         let quantile = self.quantile(level);
         latent_variance.iter().map(|q| quantile * (self.scale() + q).sqrt()).collect()
     }
@@ -99,12 +108,9 @@ impl PredictiveNoise {
             Self::StudentT { degrees, .. } if degrees <= MOST_DEGREES => {
                 StudentsT::new(0.0, scale, degrees.max(LEAST_DEGREES)).map_or(f64::NEG_INFINITY, |t| t.ln_pdf(residual))
             }
-            Self::Mixture { variance, shares } => {
-                let parts = shares
-                    .iter()
-                    .zip(widths(variance))
-                    .map(|(share, v)| share.ln() + log_normal(residual, v + latent_variance));
-                log_sum(parts)
+            Self::Mixture { shares, .. } => {
+                let parts = shares.iter().zip(FACTORS);
+                log_sum(parts.map(|(share, factor)| share.ln() + log_normal(residual, factor * scale * scale)))
             }
             _ => Normal::new(0.0, scale).map_or(f64::NEG_INFINITY, |normal| normal.ln_pdf(residual)),
         }
@@ -121,7 +127,8 @@ impl PredictiveNoise {
         let densities: Vec<(f64, [f64; WIDTHS])> = (0..weight.len())
             .step_by(step)
             .map(|i| {
-                let logs = widths(variance).map(|v| log_normal(left_out.residual[i], v + left_out.latent_variance[i]));
+                let total = variance + left_out.latent_variance[i];
+                let logs = FACTORS.map(|factor| log_normal(left_out.residual[i], factor * total));
                 let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 (weight[i], logs.map(|log| (log - largest).exp()))
             })
@@ -149,17 +156,14 @@ impl PredictiveNoise {
     fn quantile(&self, level: f64) -> f64 {
         let upper = 0.5 * (1.0 + level);
         match *self {
-            Self::Normal { .. } | Self::Mixture { .. } => Normal::standard().inverse_cdf(upper),
+            Self::Normal { .. } => Normal::standard().inverse_cdf(upper),
+            Self::Mixture { shares, .. } => mixture_quantile(level, &shares),
             Self::StudentT { degrees, .. } if degrees > MOST_DEGREES => Normal::standard().inverse_cdf(upper),
             Self::StudentT { degrees, .. } => {
                 StudentsT::new(0.0, 1.0, degrees.max(LEAST_DEGREES)).map_or(f64::INFINITY, |t| t.inverse_cdf(upper))
             }
         }
     }
-}
-
-fn widths(variance: f64) -> [f64; WIDTHS] {
-    std::array::from_fn(|k| variance * 4f64.powi(k as i32 + FIRST_POWER))
 }
 
 fn log_normal(residual: f64, variance: f64) -> f64 {
@@ -172,15 +176,14 @@ fn log_sum(parts: impl Iterator<Item = f64> + Clone) -> f64 {
     if largest.is_finite() { largest + parts.map(|part| (part - largest).exp()).sum::<f64>().ln() } else { largest }
 }
 
-/// Half the width of the central interval of a mixture, by halving.
-fn mixture_half_width(level: f64, latent: f64, variance: f64, shares: &[f64; WIDTHS]) -> f64 {
+/// The quantile of a mixture, by halving.
+fn mixture_quantile(level: f64, shares: &[f64; WIDTHS]) -> f64 {
     const HALVINGS: usize = 60;
     let normal = Normal::standard();
-    let deviations = widths(variance).map(|v| (v + latent).sqrt());
     let beyond = |half: f64| -> f64 {
-        shares.iter().zip(&deviations).map(|(share, deviation)| 2.0 * share * normal.cdf(-half / deviation)).sum()
+        shares.iter().zip(FACTORS).map(|(share, factor)| 2.0 * share * normal.cdf(-half / factor.sqrt())).sum()
     };
-    let (mut low, mut high) = (0.0, deviations[WIDTHS - 1] * normal.inverse_cdf(0.5 * (1.0 + level)));
+    let (mut low, mut high) = (0.0, FACTORS[WIDTHS - 1].sqrt() * normal.inverse_cdf(0.5 * (1.0 + level)));
     for _ in 0..HALVINGS {
         let middle = 0.5 * (low + high);
         if beyond(middle) > 1.0 - level { low = middle } else { high = middle }
@@ -220,6 +223,6 @@ mod tests {
         let step = half / 1000.0;
         let mass: f64 = (0..1000).map(|k| 2.0 * step * noise.log_density((k as f64 + 0.5) * step, 0.3).exp()).sum();
         assert!((mass - 0.8).abs() < 1e-6, "{mass}");
-        assert!((noise.variance() - (0.5 * 0.125 + 0.3 * 0.5 + 0.2 * 8.0)).abs() < 1e-12);
+        assert!((noise.total_variance(0.3) - 0.8 * (0.5 * 0.25 + 0.3 + 0.2 * 16.0)).abs() < 1e-12);
     }
 }

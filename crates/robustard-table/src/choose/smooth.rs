@@ -1,13 +1,15 @@
 //! A smooth curve: its noise is chosen while lengthscales are learnt, so that only one fit to all rows is needed.
 
-use robustard::features::{FeatureError, LearntSmooth};
+use robustard::features::{Effort, FeatureError, LearntSmooth};
 use robustard::predictive::BaseNoise;
 use robustard::{NoiseKind, NoisePrior, Observer};
 
-use super::{Best, Candidate, Compared, MEDIAN_TO_DEVIATION, needs_robust_noise, why_shared};
+use super::{Best, CLEAR_GAIN, Candidate, Compared, MEDIAN_TO_DEVIATION, needs_robust_noise, why_shared};
 use crate::prepared::Prepared;
 use crate::regression::{RegressionError, RegressionOptions};
 
+/// A sketch that gains less needs no closer look.
+const UNCLEAR_GAIN: f64 = 0.1;
 /// Robust standard deviations between which errors begin to be gross at first sight.
 const GROSS_AT_FIRST: [f64; 2] = [4.0, 30.0];
 /// Standard deviations of the rows kept beyond which it is gross.
@@ -25,7 +27,7 @@ pub(super) fn best<O: Observer + Send>(
     let features = &options.features;
     let kind = features.kind;
     let contaminated = (NoiseKind::PerRow, NoisePrior::Contaminated);
-    let robust = match prepared.learn_smooth(features, contaminated, &[], (must_bend, None)) {
+    let mut robust = match prepared.learn_smooth(features, contaminated, &[], must_bend, Effort::Sketch, None) {
         Ok(learnt) => learnt,
         Err(RegressionError::Features(FeatureError::Straight { gain, rows })) => {
             let why = format!("lines, because a curve explains {rows} rows only {gain:.1} nats better");
@@ -37,8 +39,13 @@ pub(super) fn best<O: Observer + Send>(
         Err(error) => return Err(error),
     };
     let shared_noise = (NoiseKind::Shared, NoisePrior::Flat);
-    let mut learnt = prepared.learn_smooth(features, shared_noise, &[], (false, None))?;
-    let gain = robust.evidence - learnt.evidence;
+    let mut learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Sketch, None)?;
+    let gain = |robust: &LearntSmooth, shared: &LearntSmooth| robust.evidence - shared.evidence;
+    if (UNCLEAR_GAIN..=CLEAR_GAIN).contains(&gain(&robust, &learnt)) {
+        robust = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
+        learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
+    }
+    let gain = gain(&robust, &learnt);
     let error = |learnt: &LearntSmooth| robustard::metrics::rmse(&learnt.left_out.residual, &vec![0.0; prepared.len()]);
     let is_dirty = needs_robust_noise(gain, error(&robust), error(&learnt));
     let compared = [(&robust, "contaminated"), (&learnt, "shared")].map(|(learnt, noise)| {
@@ -57,8 +64,9 @@ pub(super) fn best<O: Observer + Send>(
     });
     let (set_aside, reason) = if is_dirty {
         let set_aside;
-        (learnt, set_aside) = set_gross_errors_aside(robust, |set_aside, from| {
-            prepared.learn_smooth(features, shared_noise, set_aside, (false, Some(from)))
+        let whole = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
+        (learnt, set_aside) = set_gross_errors_aside(whole, |set_aside, effort, from| {
+            prepared.learn_smooth(features, shared_noise, set_aside, false, effort, Some(from))
         })?;
         let count = set_aside.len();
         let reason = format!(
@@ -67,6 +75,7 @@ pub(super) fn best<O: Observer + Send>(
         );
         (set_aside, reason)
     } else {
+        learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
         (Vec::new(), why_shared("contaminated", gain))
     };
     let mut chosen = options.clone();
@@ -83,7 +92,7 @@ pub(super) fn best<O: Observer + Send>(
 /// the same.
 fn set_gross_errors_aside(
     robust: LearntSmooth,
-    mut learn: impl FnMut(&[usize], &LearntSmooth) -> Result<LearntSmooth, RegressionError>,
+    mut learn: impl FnMut(&[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, RegressionError>,
 ) -> Result<(LearntSmooth, Vec<usize>), RegressionError> {
     let z = errors_in_deviations(&robust);
     let mut sorted = z.clone();
@@ -91,21 +100,28 @@ fn set_gross_errors_aside(
     let unit = (MEDIAN_TO_DEVIATION * sorted[sorted.len() / 2]).max(f64::MIN_POSITIVE);
     let beyond = |z: &[f64], limit: f64| -> Vec<usize> { (0..z.len()).filter(|&row| z[row] > limit).collect() };
     let mut set_aside = beyond(&z, unit * emptiest(&z, unit));
-    let mut learnt = robust;
-    for _ in 0..PASSES {
-        learnt = learn(&set_aside, &learnt)?;
-        let z = errors_in_deviations(&learnt);
+    let look_again = |learnt: &LearntSmooth, set_aside: &[usize]| -> Vec<usize> {
+        let z = errors_in_deviations(learnt);
         let mut kept = z.clone();
         set_aside.iter().for_each(|&row| kept[row] = 0.0);
         let count = (z.len() - set_aside.len()) as f64;
         let unit = (kept.iter().map(|z| z * z).sum::<f64>() / count).sqrt();
-        let found = beyond(&z, GROSS * unit);
-        if found == set_aside {
+        beyond(&z, GROSS * unit)
+    };
+    let mut learnt = robust;
+    for _ in 0..PASSES {
+        learnt = learn(&set_aside, Effort::Settle, &learnt)?;
+        let found = look_again(&learnt, &set_aside);
+        if std::mem::replace(&mut set_aside, found.clone()) == found {
             break;
         }
-        set_aside = found;
     }
-    Ok((learnt, set_aside))
+    learnt = learn(&set_aside, Effort::Whole, &learnt)?;
+    let found = look_again(&learnt, &set_aside);
+    if found != set_aside {
+        learnt = learn(&found, Effort::Settle, &learnt)?;
+    }
+    Ok((learnt, found))
 }
 
 /// Where fewest errors are, with at least half of all large ones beyond: ordinary errors get rarer with size, gross ones come in a

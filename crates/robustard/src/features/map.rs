@@ -5,7 +5,9 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, SmoothOptions, Standardizer, Training, Waves};
+use super::{
+    Effort, FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, SmoothOptions, Standardizer, Training, Waves,
+};
 use crate::solver::Start;
 
 /// Fourier features when no number is given.
@@ -193,7 +195,8 @@ impl FeatureMap {
                 Basis::Waves(waves)
             }
             FeatureKind::Smooth { centres } => {
-                let options = SmoothOptions { centres, seed: options.seed, must_bend: false, from: None };
+                let (seed, effort) = (options.seed, Effort::Whole);
+                let options = SmoothOptions { centres, seed, must_bend: false, effort, from: None };
                 let learnt = Smooth::learn(scaled.as_ref(), training, &options)?;
                 start = Some(learnt.start);
                 Basis::Smooth(learnt.smooth)

@@ -12,7 +12,7 @@ mod waves;
 use faer::MatRef;
 use thiserror::Error;
 
-pub use crate::learn::{Curve, Shape};
+pub use crate::learn::{Curve, Effort, Shape};
 pub use fourier::Fourier;
 pub use kernel::Kernel;
 pub use map::{Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};

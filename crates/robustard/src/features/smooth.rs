@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::range::Range;
 use super::{FeatureError, Training, check_columns};
-use crate::learn::{Curve, CurveOptions, LearningNoise, LearntCurve, NotLearnt, Shape, learn_curve};
+use crate::learn::{Curve, CurveOptions, Effort, LearningNoise, LearntCurve, NotLearnt, Shape, learn_curve};
 use crate::posterior::Factor;
 use crate::predictive::LeftOut;
 use crate::solver::Start;
@@ -68,7 +68,9 @@ pub struct SmoothOptions<'a> {
     pub seed: u64,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
-    /// A curve learnt from the same rows with other noise or weights, to go on from.
+    /// How much work is put into it.
+    pub effort: Effort,
+    /// A curve learnt from the same rows, perhaps with other noise or weights, to go on from.
     pub from: Option<&'a LearntSmooth>,
 }
 
@@ -90,6 +92,7 @@ impl Smooth {
             seed: options.seed,
             noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
             must_bend: options.must_bend,
+            effort: options.effort,
         };
         let from = options.from.map(|from| &from.learnt);
         let learnt =

@@ -16,7 +16,7 @@ use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 
 pub(crate) use fourier::{FourierOptions, learn_fourier};
-pub use process::{Curve, Shape};
+pub use process::{Curve, Effort, Shape};
 pub(crate) use process::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 
 use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
@@ -105,6 +105,16 @@ impl Progress {
     fn start_from(parameters: Vec<f64>, rows: usize, noise: LearningNoise, variance: f64) -> Self {
         let model = noise.model(noise.prior);
         Self { noise: model, variance: vec![variance; rows], is_leading: false, ..Self::start(parameters, rows, noise) }
+    }
+
+    /// Fits the noise, so many updates, to parameters that stay.
+    fn settle(&mut self, evidence: &impl Evidence, updates: usize) -> Option<()> {
+        for _ in 0..updates {
+            let now = evidence.evaluate(&self.parameters, &self.variance)?;
+            update_noise(&mut self.noise, &mut self.variance, &now.second_moment, evidence.row_weight());
+        }
+        self.evaluations += updates;
+        Some(())
     }
 
     /// Goes on for so many rounds, fewer if nothing is gained.

@@ -24,8 +24,8 @@ const INTERCEPT_VARIANCE: f64 = 10.0;
 const START_LOG_VARIANCES: [f64; 3] = [0.0, -1.0, -2.0];
 /// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
 const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
-/// Rounds of learning that goes on from another.
-const WARM_ROUNDS: usize = 2;
+/// Updates of noise that is fitted to a curve that stays.
+const SETTLING_UPDATES: usize = 4;
 /// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
 const LEAST_CURVE_GAIN: f64 = 1.0;
 /// Rounds that the straight alternative gets.
@@ -146,6 +146,18 @@ pub(crate) struct CurveOptions {
     pub noise: LearningNoise,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
+    pub effort: Effort,
+}
+
+/// How much work is put into learning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// The first stage only.
+    Sketch,
+    /// All stages.
+    Whole,
+    /// Only the noise, for a curve that is known.
+    Settle,
 }
 
 /// Why nothing was learnt.
@@ -515,30 +527,42 @@ pub(crate) fn learn_curve(
         let order = order.to_vec();
         Some(LearntCurve { curve, line_variance, noise, noise_variance, left_out, evidence, order, rows, parameters })
     };
-    if let Some(from) = from.filter(|from| from.order == order) {
+    let known = from.filter(|from| from.order == order);
+    let (mut stage, mut progress) = if let Some(from) = known {
         let stage = process(last);
-        let (parameters, variance) = (from.parameters.clone(), from.noise.variance(0.0));
-        let mut progress = Progress::start_from(parameters, stage.target.len(), options.noise, variance);
-        progress.advance(&stage, options.noise, WARM_ROUNDS).ok_or(NotLearnt::Failed)?;
-        return learnt(&stage, progress, &order).ok_or(NotLearnt::Failed);
-    }
-    let mut stage = process(if is_one_stage { last } else { first });
-    let mut progress = Progress::start(stage.start(), stage.target.len(), options.noise);
-    progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?;
+        let rows = stage.target.len();
+        let parameters = from.parameters.clone();
+        let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
+        if std::mem::discriminant(&from.noise) == std::mem::discriminant(&progress.noise) {
+            progress.noise = from.noise;
+            progress.variance = order[..rows].iter().map(|&row| from.noise_variance[row]).collect();
+        }
+        (stage, progress)
+    } else {
+        let stage = process(if is_one_stage { last } else { first });
+        let mut progress = Progress::start(stage.start(), stage.target.len(), options.noise);
+        progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?;
+        (stage, progress)
+    };
     if options.must_bend {
         let gain = stage.gain_of_bending(&progress).ok_or(NotLearnt::Failed)?;
         if gain < LEAST_CURVE_GAIN {
             return Err(NotLearnt::Straight { gain, rows: stage.target.len() });
         }
     }
-    if !is_one_stage {
-        let next = process(last);
-        let rows = next.target.len();
-        let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
-        progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
-        progress.bound = f64::INFINITY;
-        progress.advance(&next, options.noise, last_rounds).ok_or(NotLearnt::Failed)?;
-        stage = next;
+    match (options.effort, known) {
+        (Effort::Settle, Some(_)) => progress.settle(&stage, SETTLING_UPDATES).ok_or(NotLearnt::Failed)?,
+        (Effort::Whole, Some(_)) => progress.advance(&stage, options.noise, last_rounds).ok_or(NotLearnt::Failed)?,
+        (Effort::Whole, None) if !is_one_stage => {
+            let next = process(last);
+            let rows = next.target.len();
+            let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
+            progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
+            progress.bound = f64::INFINITY;
+            progress.advance(&next, options.noise, last_rounds).ok_or(NotLearnt::Failed)?;
+            stage = next;
+        }
+        _ => {}
     }
     learnt(&stage, progress, &order).ok_or(NotLearnt::Failed)
 }
@@ -581,7 +605,7 @@ mod tests {
 
     fn options(shape: Shape, singles: Vec<usize>, prior: &str) -> CurveOptions {
         let noise = LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() };
-        CurveOptions { shape, singles, per_input: true, seed: 1, noise, must_bend: true }
+        CurveOptions { shape, singles, per_input: true, seed: 1, noise, must_bend: true, effort: Effort::Whole }
     }
 
     #[test]
