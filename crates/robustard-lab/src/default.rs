@@ -29,7 +29,7 @@ pub enum Method {
     LearntShared,
     /// Fixed lengthscales, one precision per weight, shared noise.
     FixedShared,
-    /// Fixed lengthscales, Student-t noise with gross errors.
+    /// Fixed lengthscales, Student-t noise.
     FixedRobust,
     /// The paper's recipe.
     Paper,
@@ -61,14 +61,7 @@ impl Method {
             Self::FixedShared => {
                 (FeatureKind::Fourier { features: FEATURES }, Settings::default().with_shared_noise(), false)
             }
-            Self::FixedRobust => {
-                let prior = robustard::NoisePrior::ContaminatedT(robustard::Degrees::Learned);
-                (
-                    FeatureKind::Fourier { features: FEATURES },
-                    Settings { noise_prior: prior, ..Settings::default() },
-                    false,
-                )
-            }
+            Self::FixedRobust => (FeatureKind::Fourier { features: FEATURES }, Settings::default(), false),
             Self::Paper => (FeatureKind::Fourier { features: FEATURES }, Settings::preset(Preset::Paper), false),
         };
         RegressionOptions {

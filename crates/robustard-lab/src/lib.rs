@@ -1,7 +1,10 @@
-//! Experiments on public data sets: [`protocol`] makes the splits, [`default`] compares the default with what it replaces.
+//! Experiments: [`protocol`] makes splits of public data sets, [`default`] compares the default with what it replaces on them,
+//! [`verdict`] sums that up; [`synthetic`] has sparse linear data of which everything is known.
 
 pub mod default;
 pub mod protocol;
+pub mod synthetic;
+pub mod verdict;
 
 use robustard_table::{RegressionError, TableError};
 use thiserror::Error;

@@ -7,7 +7,7 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard_table::{ReadOptions, Table, read};
+use robustard_table::{ReadOptions, Table, read, write};
 
 use crate::LabError;
 
@@ -87,6 +87,22 @@ impl Split {
         let test = table.take(test);
         let test_target = test.role(set.target, "the target")?;
         Ok(Self { train, wrong, test, test_target })
+    }
+
+    /// Writes training and test rows as CSV files with the target last.
+    pub fn write(&self, set: &DataSet, folder: &Path, name: &str) -> Result<(), LabError> {
+        let target_last = |table: &Table| -> Result<Table, LabError> {
+            let mut names = table.names();
+            names.retain(|name| name != set.target);
+            names.push(set.target.to_owned());
+            let columns = names.into_iter().map(|name| table.column(&name).cloned().map(|column| (name, column)));
+            Ok(Table::from_columns(columns.collect::<Result<_, _>>()?))
+        };
+        for (part, table) in [("train", &self.train), ("test", &self.test)] {
+            let path = folder.join(format!("{name}-{part}.csv"));
+            write(&target_last(table)?, &path)?;
+        }
+        Ok(())
     }
 
     /// The training rows that are not wrong.

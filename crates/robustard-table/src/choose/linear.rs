@@ -33,7 +33,7 @@ pub(super) fn best<O: Observer + Send>(
     let mut shared = options.settings.clone().with_shared_noise();
     shared.base_noise = BaseNoise::LeftOut;
     let robust = |noise_prior| Settings { noise: NoiseKind::PerRow, noise_prior, ..options.settings.clone() };
-    let mut priors = vec![NoisePrior::ContaminatedT(Degrees::Learned)];
+    let mut priors = vec![NoisePrior::Contaminated, NoisePrior::ContaminatedT(Degrees::Learned)];
     // Where lengthscales are learnt for each, Student-t noise is left to the model that nests it.
     if !matches!(options.features.kind, FeatureKind::Waves { .. }) {
         priors.push(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES)));

@@ -1,8 +1,6 @@
 //! The kernel's elementary functions over slices, written so that they vectorise.
 
-use pulp::Arch;
-
-const LANES: usize = 8;
+use pulp::{Arch, Simd, WithSimd};
 
 /// eˣ for x ≤ 0, without branches: 2ᵏ by the bits of a rounded sum, the rest by its series. Below −708 it stays e⁻⁷⁰⁸.
 #[inline(always)]
@@ -91,71 +89,62 @@ pub(super) fn add_matern(values: &mut [f64], x: &[f64], centre: f64, scale: f64,
     );
 }
 
-/// Σ g k and Σ g e^(−√3 r) (s(x − c))² of the Matérn kernel of one input.
-pub(super) fn matern_sums(g: &[f64], x: &[f64], centre: f64, scale: f64) -> (f64, f64) {
-    let root = 3f64.sqrt();
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let (mut kernel, mut slope) = ([0.0; LANES], [0.0; LANES]);
-            let (g_blocks, x_blocks) = (g.chunks_exact(LANES), x.chunks_exact(LANES));
-            let rest = g_blocks.remainder().iter().zip(x_blocks.remainder());
-            let mut rest_sums = (0.0, 0.0);
-            for (g, x) in rest {
-                let step = scale * (x - centre).abs();
-                let decay = g * exp(-root * step);
-                rest_sums.0 += (1.0 + root * step) * decay;
-                rest_sums.1 += decay * step * step;
-            }
-            for (g, x) in g_blocks.zip(x_blocks) {
-                for lane in 0..LANES {
-                    let step = scale * (x[lane] - centre).abs();
-                    let decay = g[lane] * exp(-root * step);
-                    kernel[lane] += (1.0 + root * step) * decay;
-                    slope[lane] += decay * step * step;
-                }
-            }
-            (kernel.iter().sum::<f64>() + rest_sums.0, slope.iter().sum::<f64>() + rest_sums.1)
-        },
-    )
+/// Terms of the sums of [`matern_sums`]. A method, unlike a closure of this size, is inlined into the vectorised function.
+struct MaternTerms<'a> {
+    g: &'a [f64],
+    x: &'a [f64],
+    centre: f64,
+    scale: f64,
+    kernel: &'a mut [f64],
+    slope: &'a mut [f64],
+}
+
+impl WithSimd for MaternTerms<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { g, x, centre, scale, kernel, slope } = self;
+        let root = 3f64.sqrt();
+        for (((kernel, slope), g), x) in kernel.iter_mut().zip(slope).zip(g).zip(x) {
+            let step = scale * (x - centre).abs();
+            let decay = g * exp(-root * step);
+            *kernel = (1.0 + root * step) * decay;
+            *slope = decay * step * step;
+        }
+    }
+}
+
+/// Σ g k and Σ g e^(−√3 r) (s(x − c))² of the Matérn kernel of one input. The terms go into `room` first: the loop over them
+/// vectorises, one that sums at once does not.
+pub(super) fn matern_sums(g: &[f64], x: &[f64], centre: f64, scale: f64, room: &mut [Vec<f64>; 2]) -> [f64; 2] {
+    let [kernel, slope] = room.each_mut().map(|room| &mut room[..g.len()]);
+    Arch::new().dispatch(MaternTerms { g, x, centre, scale, kernel, slope });
+    [lanes(kernel, kernel, |v, _| v), lanes(slope, slope, |v, _| v)]
 }
 
 /// Σ h (x − c)².
 pub(super) fn weighted_squares(h: &[f64], x: &[f64], centre: f64) -> f64 {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let mut sums = [0.0; LANES];
-            let (h_blocks, x_blocks) = (h.chunks_exact(LANES), x.chunks_exact(LANES));
-            let rest = h_blocks.remainder().iter().zip(x_blocks.remainder());
-            let rest: f64 = rest.map(|(h, x)| h * (x - centre) * (x - centre)).sum();
-            for (h, x) in h_blocks.zip(x_blocks) {
-                for lane in 0..LANES {
-                    let step = x[lane] - centre;
-                    sums[lane] += h[lane] * step * step;
-                }
-            }
-            sums.iter().sum::<f64>() + rest
-        },
-    )
+    lanes(h, x, |h, x| h * (x - centre) * (x - centre))
 }
 
 /// Σ a b.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let mut sums = [0.0; LANES];
-            let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
-            let rest: f64 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(a, b)| a * b).sum();
-            for (a, b) in a_blocks.zip(b_blocks) {
-                for lane in 0..LANES {
-                    sums[lane] += a[lane] * b[lane];
-                }
-            }
-            sums.iter().sum::<f64>() + rest
-        },
-    )
+    lanes(a, b, |a, b| a * b)
+}
+
+/// A sum over two slices in an order that vectorises.
+fn lanes(a: &[f64], b: &[f64], term: impl Fn(f64, f64) -> f64) -> f64 {
+    const LANES: usize = 8;
+    let mut sums = [0.0; LANES];
+    let (a_blocks, b_blocks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest: f64 = a_blocks.remainder().iter().zip(b_blocks.remainder()).map(|(a, b)| term(*a, *b)).sum();
+    for (a, b) in a_blocks.zip(b_blocks) {
+        for lane in 0..LANES {
+            sums[lane] += term(a[lane], b[lane]);
+        }
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 #[cfg(test)]
@@ -179,7 +168,7 @@ mod tests {
         let (c, s) = (0.3, 1.7);
         let r = |x: f64| 3f64.sqrt() * s * (x - c).abs();
         let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(&g).map(|(x, g)| f(*x, *g)).sum::<f64>();
-        let (kernel, slope) = matern_sums(&g, &x, c, s);
+        let [kernel, slope] = matern_sums(&g, &x, c, s, &mut [vec![0.0; 27], vec![0.0; 27]]);
         assert!((kernel - sum(&|x, g| g * (1.0 + r(x)) * (-r(x)).exp())).abs() < 1e-13);
         assert!((slope - sum(&|x, g| g * (-r(x)).exp() * (s * (x - c)).powi(2))).abs() < 1e-13);
         assert!((weighted_squares(&g, &x, c) - sum(&|x, g| g * (x - c).powi(2))).abs() < 1e-13);

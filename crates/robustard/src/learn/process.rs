@@ -321,8 +321,8 @@ impl<'a> Process<'a> {
         let sums: Vec<Vec<f64>> = (0..n)
             .into_par_iter()
             .map_init(
-                || (vec![0.0; n], vec![0.0; n]),
-                |(slopes, weighted), j| {
+                || (vec![0.0; n], vec![0.0; n], [vec![0.0; n], vec![0.0; n]]),
+                |(slopes, weighted, room), j| {
                     let (slopes, weighted) = (&mut slopes[j..], &mut weighted[j..]);
                     let [inverse, joint, decay] = [inverse, joint, decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
                     // ½(K⁻¹ − ααᵀ); off the diagonal for both triangles.
@@ -342,7 +342,7 @@ impl<'a> Process<'a> {
                     let mut of_singles = 0.0;
                     for (&input, scale) in curve.singles.iter().zip(&curve.single_scales) {
                         let x = &inputs[input];
-                        let (kernel, slope) = matern_sums(slopes, &x[j..], x[j], *scale);
+                        let [kernel, slope] = matern_sums(slopes, &x[j..], x[j], *scale, room);
                         of_singles += kernel;
                         sums.push(-3.0 * curve.single_variance * slope);
                     }
