@@ -107,9 +107,9 @@ pub struct FitArguments {
     /// Missing values: error, drop (the rows) or impute (median and an indicator column)
     #[arg(long, default_value = "error", value_parser = |text: &str| text.parse::<Missing>())]
     missing: Missing,
-    /// Features: linear, poly:DEGREE, waves[:COUNT] (lines and curves, lengthscales learnt), rff:COUNT (random Fourier),
-    /// rbf (a kernel on every row), or auto (linear or waves, whichever predicts left-out rows better)
-    #[arg(long, default_value = "linear", value_parser = feature_choice)]
+    /// Features: auto (linear or smooth, whichever predicts left-out rows better), linear, smooth[:CENTRES] (lines and a
+    /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (a kernel on every row) or poly:DEGREE
+    #[arg(long, default_value = "auto", value_parser = feature_choice)]
     features: FeatureChoice,
     /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
     #[arg(long, allow_negative_numbers = true)]
@@ -140,7 +140,7 @@ pub struct EngineArguments {
     /// em, mackay, irls-l2, irls-l1 or gradient
     #[arg(long)]
     solver: Option<String>,
-    /// per-row, shared, or auto (whichever explains the table better)
+    /// auto (whichever explains the table better), shared or per-row [default: auto, per-row with a preset or a prior]
     #[arg(long)]
     noise: Option<String>,
     /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned, contaminated or contaminated-t[:NU]
@@ -199,10 +199,7 @@ impl FitArguments {
         if self.lengthscale.is_some() && !matches!(kind, FeatureKind::Fourier { .. } | FeatureKind::Kernel) {
             return Err(Usage("only rff and rbf features take a lengthscale".to_owned()).into());
         }
-        let auto = Auto {
-            features: matches!(self.features, FeatureChoice::Auto),
-            noise: self.engine.noise.as_deref() == Some("auto"),
-        };
+        let auto = Auto { features: matches!(self.features, FeatureChoice::Auto), noise: self.engine.chooses_noise() };
         let features = FeatureOptions {
             kind,
             lengthscale: self.lengthscale,
@@ -226,6 +223,21 @@ impl FitArguments {
 }
 
 impl EngineArguments {
+    /// Whether the noise is chosen: unless anything says what it is.
+    fn chooses_noise(&self) -> bool {
+        let is_given =
+            |pair: &String| pair.trim_start().starts_with("noise") || pair.trim_start().starts_with("base_noise");
+        match self.noise.as_deref() {
+            Some(noise) => noise == "auto",
+            None => {
+                self.noise_prior.is_none()
+                    && self.settings.is_none()
+                    && matches!(self.preset, PresetArgument::Default)
+                    && !self.set.iter().any(is_given)
+            }
+        }
+    }
+
     /// Preset, then file, then `--set`, then the options of their own.
     pub fn settings(&self) -> Result<Settings, Usage> {
         let preset = match self.preset {

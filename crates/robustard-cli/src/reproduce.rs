@@ -60,9 +60,6 @@ impl SyntheticExperiment {
             own / oracle
         )?;
         writeln!(out, "  support recall        {:.3}", average(|r| r.support_recall))?;
-        for recovery in &found {
-            eprintln!("{recovery:?}");
-        }
         print(&out)?;
         Ok(Ending::Done)
     }

@@ -8,8 +8,6 @@ use super::{Best, CLEAR_GAIN, Candidate, Compared, MEDIAN_TO_DEVIATION, needs_ro
 use crate::prepared::Prepared;
 use crate::regression::{RegressionError, RegressionOptions};
 
-/// A sketch that gains less needs no closer look.
-const UNCLEAR_GAIN: f64 = 0.1;
 /// Robust standard deviations between which errors begin to be gross at first sight.
 const GROSS_AT_FIRST: [f64; 2] = [4.0, 30.0];
 /// Standard deviations of the rows kept beyond which it is gross.
@@ -41,7 +39,7 @@ pub(super) fn best<O: Observer + Send>(
     let shared_noise = (NoiseKind::Shared, NoisePrior::Flat);
     let mut learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Sketch, None)?;
     let gain = |robust: &LearntSmooth, shared: &LearntSmooth| robust.evidence - shared.evidence;
-    if (UNCLEAR_GAIN..=CLEAR_GAIN).contains(&gain(&robust, &learnt)) {
+    if gain(&robust, &learnt) <= CLEAR_GAIN {
         robust = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
         learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
     }

@@ -27,7 +27,7 @@ const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
 /// Updates of noise that is fitted to a curve that stays.
 const SETTLING_UPDATES: usize = 4;
 /// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
-const LEAST_CURVE_GAIN: f64 = 1.0;
+const LEAST_CURVE_GAIN: f64 = 0.3;
 /// Rounds that the straight alternative gets.
 const STRAIGHT_ROUNDS: usize = 3;
 /// Larger tables are not told the variance of every row's prediction.
