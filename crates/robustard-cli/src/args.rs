@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use robustard::features::{FeatureKind, FeatureKindError, FeatureOptions};
+use robustard::features::{FeatureKind, FeatureKindError, FeatureOptions, Lengthscale};
 use robustard::{Preset, Settings};
 use robustard_table::{
     Auto, EncodeOptions, Header, Kind, Missing, ReadOptions, Regression, RegressionOptions, Table, io_words,
@@ -111,9 +111,10 @@ pub struct FitArguments {
     /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (a kernel on every row) or poly:DEGREE
     #[arg(long, default_value = "auto", value_parser = feature_choice)]
     features: FeatureChoice,
-    /// Lengthscale of rff and rbf, in standardized inputs [default: √(inputs/2)]
-    #[arg(long, allow_negative_numbers = true)]
-    lengthscale: Option<f64>,
+    /// Lengthscales of rff and rbf: each (one for each input, learnt), one (learnt), usual (√(inputs/2)) or a number, in
+    /// standardized inputs [default: each, usual with --preset paper]
+    #[arg(long, allow_negative_numbers = true, value_parser = |text: &str| text.parse::<Lengthscale>())]
+    lengthscale: Option<Lengthscale>,
     /// Seed of everything random
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -187,11 +188,6 @@ impl FitArguments {
     }
 
     pub fn options(&self) -> Outcome<RegressionOptions> {
-        if self.lengthscale.is_some_and(|length| !(length > 0.0 && length.is_finite())) {
-            return Err(
-                Usage("the lengthscale must be finite and above 0, for example --lengthscale 1".to_owned()).into()
-            );
-        }
         let kind = match self.features {
             FeatureChoice::Given(kind) => kind,
             FeatureChoice::Auto => FeatureKind::Linear,
@@ -202,7 +198,10 @@ impl FitArguments {
         let auto = Auto { features: matches!(self.features, FeatureChoice::Auto), noise: self.engine.chooses_noise() };
         let features = FeatureOptions {
             kind,
-            lengthscale: self.lengthscale,
+            lengthscale: self.lengthscale.unwrap_or(match self.engine.preset {
+                PresetArgument::Default => Lengthscale::Each,
+                PresetArgument::Paper => Lengthscale::Usual,
+            }),
             seed: self.seed,
             standardize: !self.no_standardize,
             centre: !self.no_intercept,

@@ -12,7 +12,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use robustard::metrics::{coverage, mae, mean, rmse};
 use robustard::{Iteration, Preset, Settings};
-use robustard_table::{Missing, Regression, RegressionOptions, Table, read};
+use robustard_table::{Auto, Missing, Regression, RegressionOptions, Table, read};
 use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
@@ -44,7 +44,7 @@ pub struct Compare {
 
 struct Method {
     name: &'static str,
-    settings: Settings,
+    options: RegressionOptions,
 }
 
 /// Out-of-fold predictions of one method.
@@ -65,29 +65,32 @@ impl Compare {
         let options = self.fitting.options()?;
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
         let threads = options.settings.threads;
+        // Nothing is chosen for the others, whose features are linear unless given.
+        let plain = |settings: Settings| RegressionOptions {
+            settings: Settings { threads, ..settings },
+            auto: Auto::default(),
+            ..options.clone()
+        };
+        let is_auto = options.auto != Auto::default();
         let methods = [
-            Method { name: "as given", settings: options.settings.clone() },
-            Method { name: "joint ARD, default", settings: Settings { threads, ..Settings::default() } },
-            Method { name: "joint ARD, paper", settings: Settings { threads, ..Settings::preset(Preset::Paper) } },
-            Method {
-                name: "model-only ARD",
-                settings: Settings { threads, ..Settings::default().with_shared_noise() },
-            },
+            Method { name: if is_auto { "default" } else { "as given" }, options: options.clone() },
+            Method { name: "joint ARD, Student-t", options: plain(Settings::default()) },
+            Method { name: "joint ARD, paper", options: plain(Settings::preset(Preset::Paper)) },
+            Method { name: "model-only ARD", options: plain(Settings::default().with_shared_noise()) },
         ];
         // "as given" is worth a line only if something was given.
-        let is_default = options.settings == methods[1].settings;
+        let is_default = options == methods[1].options;
         let folds = folds(&table, &options, usize::from(self.folds), self.fitting.seed)?;
         let mut results = Vec::new();
         let mut bar = Bar::new(self.quiet);
         let count = methods.len() - usize::from(is_default);
         for method in methods.iter().skip(usize::from(is_default)) {
-            let options = RegressionOptions { settings: method.settings.clone(), ..options.clone() };
             let mut show = |fold: usize| {
                 let done = results.len() as f64 + fold as f64 / folds.len() as f64;
                 let fold = fold + 1;
                 bar.show(done / count as f64, || format!("{}, fold {fold} of {}", method.name, folds.len()));
             };
-            let scores = cross_validate(&table, &options, &folds, &mut show)?;
+            let scores = cross_validate(&table, &method.options, &folds, &mut show)?;
             results.push((method.name, scores));
         }
         drop(bar);

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use robustard::faer::MatRef;
-use robustard::features::{FeatureKind, FeatureOptions, Standardizer};
+use robustard::features::{FeatureKind, FeatureOptions, Lengthscale, Standardizer};
 use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Iteration, Preset, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
@@ -112,7 +112,13 @@ fn fit(table: &Table, settings: &Settings) -> Outcome<Regression> {
     let features = FeatureKind::Polynomial { degree: DEGREE };
     let options = RegressionOptions {
         encode: EncodeOptions::new(TARGET),
-        features: FeatureOptions { kind: features, lengthscale: None, seed: 0, standardize: true, centre: true },
+        features: FeatureOptions {
+            kind: features,
+            lengthscale: Lengthscale::Usual,
+            seed: 0,
+            standardize: true,
+            centre: true,
+        },
         intercept: true,
         settings: settings.clone(),
         auto: Auto::default(),

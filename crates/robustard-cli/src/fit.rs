@@ -168,7 +168,11 @@ impl Fit {
             }
         }
         let quality = &regression.quality;
-        writeln!(out, "Quality  each row predicted from the others:")?;
+        let aside = match regression.set_aside.len() {
+            0 => String::new(),
+            count => format!(", without the {} set aside", counted(count, "row")),
+        };
+        writeln!(out, "Quality  each row predicted from the others{aside}:")?;
         writeln!(out, "         RMSE {}, median error {}", short(quality.loo_rmse), short(quality.loo_median_error))?;
         writeln!(
             out,
@@ -355,5 +359,6 @@ fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value>
         "quality": regression.quality,
         "left_out": regression.encoder.left_out,
         "choice": regression.choice,
+        "set_aside": regression.set_aside.iter().map(|&row| regression.rows[row] + 1).collect::<Vec<_>>(),
     }))
 }

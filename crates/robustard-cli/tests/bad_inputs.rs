@@ -98,7 +98,7 @@ fn cases() -> Vec<Case> {
         fit("twice.csv --target y", 1),
         fit("dates.csv --target y", 1),
         fit("weights.csv --target y --weights w", 1),
-        fit("weights.csv --target y --weights w --features waves", 1),
+        fit("weights.csv --target y --weights w --features smooth", 1),
         fit("names.csv --target y --strict", 1),
         // Columns.
         fit("houses.csv", 2),

@@ -149,7 +149,7 @@ fn methods_are_compared_on_the_same_folds() {
     let out = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     for wanted in
-        ["5-fold", "100 rows", "joint ARD, default", "joint ARD, paper", "model-only ARD", "RMSE", "MAE", "NLL"]
+        ["5-fold", "100 rows", "joint ARD, Student-t", "joint ARD, paper", "model-only ARD", "RMSE", "MAE", "NLL"]
     {
         assert!(out.contains(wanted), "{wanted} is not in\n{out}");
     }
@@ -159,7 +159,7 @@ fn methods_are_compared_on_the_same_folds() {
     let methods = value["methods"].as_array().unwrap();
     assert_eq!(methods.len(), 4);
     let mae = |name: &str| methods.iter().find(|m| m["method"] == name).unwrap()["mae"].as_f64().unwrap();
-    assert!(mae("joint ARD, default") < mae("model-only ARD"), "{value}");
+    assert!(mae("joint ARD, Student-t") < mae("model-only ARD"), "{value}");
     let few = robustard(&[&common[..6], &["--folds", "80"]].concat());
     assert_eq!(few.status.code(), Some(1));
     assert!(text(&few.stderr).contains("--folds 50"), "{}", text(&few.stderr));

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use robustard::features::{FeatureKind, FeatureOptions};
+use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{coverage, mean, rmse, top_k_recall};
 use robustard::{Iteration, Preset, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions};
@@ -66,7 +66,7 @@ impl Method {
         };
         RegressionOptions {
             encode: EncodeOptions::new(target),
-            features: FeatureOptions { kind, lengthscale: None, seed, standardize: true, centre: true },
+            features: FeatureOptions { kind, lengthscale: Lengthscale::Usual, seed, standardize: true, centre: true },
             intercept: true,
             settings,
             auto: Auto { features: is_auto, noise: is_auto },

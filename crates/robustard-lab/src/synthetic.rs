@@ -6,7 +6,7 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard::features::{FeatureKind, FeatureOptions};
+use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{rmse, top_k_recall};
 use robustard::{Iteration, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
@@ -85,7 +85,7 @@ pub fn recover(design: &Synthetic, seed: u64) -> Result<Recovery, LabError> {
         let kind = FeatureKind::Linear;
         let options = RegressionOptions {
             encode,
-            features: FeatureOptions { kind, lengthscale: None, seed, standardize: true, centre: true },
+            features: FeatureOptions { kind, lengthscale: Lengthscale::Usual, seed, standardize: true, centre: true },
             intercept: true,
             settings,
             auto: Auto { features: is_auto, noise: is_auto },

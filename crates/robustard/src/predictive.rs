@@ -144,7 +144,7 @@ impl PredictiveNoise {
                 }
             }
             let total: f64 = counts.iter().sum();
-            if !(total > 0.0) {
+            if total.is_nan() || total <= 0.0 {
                 return Self::Normal { variance };
             }
             shares = counts.map(|count| count / total);

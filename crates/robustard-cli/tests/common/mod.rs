@@ -72,7 +72,9 @@ pub fn houses() -> String {
     let mut text = "name,area,age,junk,price\n".to_owned();
     for i in 0..100 {
         let (area, age, junk) = (50.0 + 20.0 * wave(i, 1), 30.0 + 10.0 * wave(i, 2), wave(i, 3));
-        let price = 20.0 + 3.0 * area - 2.0 * age + 0.5 * wave(i, 7) + if i == 7 { 80.0 } else { 0.0 };
+        // Squares, so that no curve of the columns explains it.
+        let noise = 0.5 * ((i * i) as f64 * 0.61).sin() + 0.3 * ((i * i) as f64 * 1.37).cos();
+        let price = 20.0 + 3.0 * area - 2.0 * age + noise + if i == 7 { 80.0 } else { 0.0 };
         text += &format!("h{i},{area:.3},{age:.3},{junk:.3},{price:.3}\n");
     }
     text

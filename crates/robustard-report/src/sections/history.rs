@@ -59,8 +59,12 @@ pub fn section(view: &View<'_>) -> Section {
         fact("chosen, because", choice.reasons.join("; "));
         for compared in &choice.compared {
             let mark = if compared.chosen { " (chosen)" } else { "" };
+            let aside = match compared.set_aside {
+                0 => String::new(),
+                count => format!(", {count} set aside"),
+            };
             fact(
-                &format!("compared: {}, {}{mark}", compared.features, compared.noise),
+                &format!("compared: {}, {}{aside}{mark}", compared.features, compared.noise),
                 format!(
                     "bound {:.3} nats per row, left-out RMSE {}, log density {:.3}",
                     compared.bound,

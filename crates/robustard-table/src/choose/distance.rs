@@ -6,10 +6,19 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 /// Share of normal rows that count as far.
 const FAR: f64 = 0.01;
 
+/// Larger shares of far rows are another population, not errors.
+const MOST_FAR: f64 = 0.3;
+
+/// The rows that are far from the others, none if they are too many for that.
+pub(super) fn few_far_rows(inputs: &Mat<f64>) -> Vec<usize> {
+    let far = far_rows(inputs);
+    if far.len() as f64 > MOST_FAR * inputs.nrows() as f64 { Vec::new() } else { far }
+}
+
 /// The rows that are far from the others. Inputs are scaled by medians and median deviations; the main directions are those of the
 /// spatial signs, which far rows hardly turn; along each direction the distance is again in median deviations. Inputs of which
 /// half the rows have one value (indicators) say nothing about distance.
-pub(super) fn far_rows(inputs: &Mat<f64>) -> Vec<usize> {
+fn far_rows(inputs: &Mat<f64>) -> Vec<usize> {
     let n = inputs.nrows();
     let scaled: Vec<Vec<f64>> =
         inputs.col_iter().filter_map(|column| scaled(&column.iter().copied().collect::<Vec<f64>>())).collect();

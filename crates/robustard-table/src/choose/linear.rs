@@ -4,13 +4,11 @@ use robustard::features::FeatureKind;
 use robustard::predictive::BaseNoise;
 use robustard::{Degrees, NoiseKind, NoisePrior, Observer, Settings};
 
-use super::distance::far_rows;
+use super::distance::few_far_rows;
 use super::{Best, Candidate, Compared, needs_robust_noise, why_shared};
 use crate::prepared::Prepared;
 use crate::regression::{RegressionError, RegressionOptions};
 
-/// Larger shares of far rows are another population, not errors.
-const MOST_FAR: f64 = 0.3;
 /// Standard errors beyond which a far row is not confirmed by the others, at least.
 const UNCONFIRMED: f64 = 3.5;
 
@@ -34,8 +32,8 @@ pub(super) fn best<O: Observer + Send>(
     shared.base_noise = BaseNoise::LeftOut;
     let robust = |noise_prior| Settings { noise: NoiseKind::PerRow, noise_prior, ..options.settings.clone() };
     let mut priors = vec![NoisePrior::Contaminated, NoisePrior::ContaminatedT(Degrees::Learned)];
-    // Where lengthscales are learnt for each, Student-t noise is left to the model that nests it.
-    if !matches!(options.features.kind, FeatureKind::Waves { .. }) {
+    // Where lengthscales are learnt for each, Student-t noise is left to the models that nest it.
+    if !options.features.learns_lengthscales() {
         priors.push(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES)));
     }
     let mut candidates = vec![fit(shared, None)?];
@@ -80,8 +78,8 @@ fn guard(
     free: &Candidate,
     fit: &mut dyn FnMut(Vec<usize>) -> Result<Candidate, RegressionError>,
 ) -> Result<Option<(Candidate, String)>, RegressionError> {
-    let far = far_rows(prepared.inputs());
-    if far.is_empty() || far.len() as f64 > MOST_FAR * prepared.len() as f64 {
+    let far = few_far_rows(prepared.inputs());
+    if far.is_empty() {
         return Ok(None);
     }
     let flagged = free.regression().diagnose().flagged;
@@ -95,7 +93,8 @@ fn guard(
     }
     let count = unconfirmed.len();
     let guarded = fit(unconfirmed)?;
+    let rows = if count == 1 { "row" } else { "rows" };
     let reason =
-        format!("{count} rows far from the others in their inputs set aside, because the others contradict them");
+        format!("{count} {rows} far from the others in their inputs set aside, because the others contradict them");
     Ok(Some((guarded, reason)))
 }

@@ -18,6 +18,7 @@ use robustard::predictive::{LeftOut, PredictiveNoise};
 use robustard::{NoiseKind, Observer};
 use serde::{Deserialize, Serialize};
 
+use self::distance::few_far_rows;
 use crate::prepared::Prepared;
 use crate::regression::{Fitted, Regression, RegressionError, RegressionOptions};
 
@@ -182,7 +183,7 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     let mut best = if options.auto.features {
         let lines = linear::best(prepared, &given(FeatureKind::Linear), options.auto.noise, observer)?;
         match best_of(FeatureKind::Smooth { centres: None }, observer)? {
-            Ok(curve) => choose_features(lines, curve),
+            Ok(curve) => choose_features(lines, curve, &few_far_rows(prepared.inputs())),
             Err(why_not) => Best { reasons: [lines.reasons, vec![why_not]].concat(), ..lines },
         }
     } else {
@@ -194,8 +195,10 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     Ok(fitted)
 }
 
-fn choose_features(lines: Best, curve: Best) -> Best {
-    let kept = curve.candidate.kept();
+/// Rows far from the others in their inputs have no say: a curve can bend to any of them.
+fn choose_features(lines: Best, curve: Best, far: &[usize]) -> Best {
+    let mut kept = curve.candidate.kept();
+    far.iter().for_each(|&row| kept[row] = 0.0);
     let [line, bent] = [&lines, &curve].map(|best| best.candidate.error_densities(&kept));
     let gains: Vec<f64> = bent
         .iter()

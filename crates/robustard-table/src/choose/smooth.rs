@@ -67,8 +67,9 @@ pub(super) fn best<O: Observer + Send>(
             prepared.learn_smooth(features, shared_noise, set_aside, false, effort, Some(from))
         })?;
         let count = set_aside.len();
+        let rows = if count == 1 { "row" } else { "rows" };
         let reason = format!(
-            "{count} rows set aside, whose errors are beyond {GROSS} standard deviations of the others: noise with outliers \
+            "{count} {rows} set aside, whose errors are beyond {GROSS} standard deviations of the others: noise with outliers \
              gains {gain:.2} nats per row on shared noise"
         );
         (set_aside, reason)

@@ -24,13 +24,8 @@ pub enum FeatureKind {
         /// Highest power.
         degree: usize,
     },
-    /// Random Fourier features.
+    /// Random Fourier features; with learnt lengthscales, and the inputs beside them.
     Fourier {
-        /// How many.
-        features: usize,
-    },
-    /// The inputs, and Fourier features of them with learnt lengthscales.
-    Waves {
         /// How many.
         features: usize,
     },
@@ -46,7 +41,7 @@ pub enum FeatureKind {
 /// Features that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' are not features; use linear, smooth[:CENTRES], poly:DEGREE (2 to 30), waves:COUNT, rff:COUNT (1 to 100000) or rbf"
+    "'{0}' are not features; use linear, smooth[:CENTRES], rff[:COUNT] (1 to 100000), rbf or poly:DEGREE (2 to 30)"
 )]
 pub struct FeatureKindError(String);
 
@@ -62,14 +57,12 @@ impl FromStr for FeatureKind {
             None => match text {
                 "linear" => Ok(Self::Linear),
                 "rff" => Ok(Self::Fourier { features: DEFAULT_WAVES }),
-                "waves" => Ok(Self::Waves { features: DEFAULT_WAVES }),
                 "smooth" => Ok(Self::Smooth { centres: None }),
                 "rbf" => Ok(Self::Kernel),
                 _ => Err(error()),
             },
             Some(("poly", degree)) => Ok(Self::Polynomial { degree: count(degree, 2..=30)? }),
             Some(("smooth", centres)) => Ok(Self::Smooth { centres: Some(count(centres, 1..=10_000)?) }),
-            Some(("waves", features)) => Ok(Self::Waves { features: count(features, 1..=100_000)? }),
             Some(("rff", features)) => Ok(Self::Fourier { features: count(features, 1..=100_000)? }),
             Some(_) => Err(error()),
         }
@@ -96,10 +89,71 @@ impl fmt::Display for FeatureKind {
             Self::Linear => write!(f, "linear"),
             Self::Polynomial { degree } => write!(f, "poly:{degree}"),
             Self::Fourier { features } => write!(f, "rff:{features}"),
-            Self::Waves { features } => write!(f, "waves:{features}"),
             Self::Smooth { centres: None } => write!(f, "smooth"),
             Self::Smooth { centres: Some(centres) } => write!(f, "smooth:{centres}"),
             Self::Kernel => write!(f, "rbf"),
+        }
+    }
+}
+
+/// Lengthscales of Fourier and kernel features, in standardized inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Lengthscale {
+    /// One for each input, learnt.
+    Each,
+    /// One for all inputs, learnt.
+    One,
+    /// √(inputs/2).
+    Usual,
+    /// This one.
+    Given(f64),
+}
+
+/// A lengthscale that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error(
+    "'{0}' is no lengthscale; use each (one for each input, learnt), one (learnt), usual (√(inputs/2)) or a number above 0"
+)]
+pub struct LengthscaleError(String);
+
+impl FromStr for Lengthscale {
+    type Err = LengthscaleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "each" => Ok(Self::Each),
+            "one" => Ok(Self::One),
+            "usual" => Ok(Self::Usual),
+            _ => {
+                let number = text.parse().ok().filter(|length: &f64| *length > 0.0 && length.is_finite());
+                number.map(Self::Given).ok_or_else(|| LengthscaleError(text.to_owned()))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for Lengthscale {
+    type Error = LengthscaleError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<Lengthscale> for String {
+    fn from(lengthscale: Lengthscale) -> Self {
+        lengthscale.to_string()
+    }
+}
+
+impl fmt::Display for Lengthscale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Each => write!(f, "each"),
+            Self::One => write!(f, "one"),
+            Self::Usual => write!(f, "usual"),
+            Self::Given(length) => write!(f, "{length:?}"),
         }
     }
 }
@@ -109,8 +163,8 @@ impl fmt::Display for FeatureKind {
 pub struct FeatureOptions {
     /// Which features.
     pub kind: FeatureKind,
-    /// Lengthscale of Fourier and kernel features, in standardized inputs; √(inputs/2) if none is given.
-    pub lengthscale: Option<f64>,
+    /// Lengthscales of Fourier and kernel features.
+    pub lengthscale: Lengthscale,
     /// Seed of Fourier features.
     pub seed: u64,
     /// Whether inputs (and powers) are standardized.
@@ -120,6 +174,17 @@ pub struct FeatureOptions {
 }
 
 impl FeatureOptions {
+    /// Whether lengthscales are learnt from the target.
+    pub fn learns_lengthscales(&self) -> bool {
+        match self.kind {
+            FeatureKind::Smooth { .. } => true,
+            FeatureKind::Fourier { .. } | FeatureKind::Kernel => {
+                matches!(self.lengthscale, Lengthscale::Each | Lengthscale::One)
+            }
+            FeatureKind::Linear | FeatureKind::Polynomial { .. } => false,
+        }
+    }
+
     /// The scaling of columns.
     pub fn standardizer(&self, values: MatRef<'_, f64>) -> Standardizer {
         match (self.standardize, self.centre) {
@@ -176,7 +241,6 @@ impl FeatureMap {
             _ => standardizer(inputs),
         };
         let scaled = scaling.transform(inputs)?;
-        let lengthscale = options.lengthscale.unwrap_or((inputs.ncols() as f64 / 2.0).sqrt());
         let mut start = None;
         let basis = match options.kind {
             FeatureKind::Linear => Basis::Linear,
@@ -185,15 +249,17 @@ impl FeatureMap {
                 let powers = standardizer(polynomial.transform(scaled.as_ref()).as_ref());
                 Basis::Polynomial { polynomial, powers }
             }
-            FeatureKind::Fourier { features } => {
-                let gamma = 0.5 / (lengthscale * lengthscale);
-                Basis::Fourier(Fourier::new(inputs.ncols(), features, gamma, options.seed)?)
-            }
-            FeatureKind::Waves { features } => {
-                let (waves, learnt) = Waves::learn(scaled.as_ref(), training, features, options.seed)?;
-                start = Some(learnt);
-                Basis::Waves(waves)
-            }
+            FeatureKind::Fourier { features } => match fixed_lengthscale(options, inputs.ncols()) {
+                Some(length) => {
+                    Basis::Fourier(Fourier::new(inputs.ncols(), features, 0.5 / (length * length), options.seed)?)
+                }
+                None => {
+                    let per_input = options.lengthscale == Lengthscale::Each;
+                    let (waves, learnt) = Waves::learn(scaled.as_ref(), training, features, per_input, options.seed)?;
+                    start = Some(learnt);
+                    Basis::Waves(waves)
+                }
+            },
             FeatureKind::Smooth { centres } => {
                 let (seed, effort) = (options.seed, Effort::Whole);
                 let options = SmoothOptions { centres, seed, must_bend: false, effort, from: None };
@@ -201,7 +267,13 @@ impl FeatureMap {
                 start = Some(learnt.start);
                 Basis::Smooth(learnt.smooth)
             }
-            FeatureKind::Kernel => Basis::Kernel(Kernel::fit(scaled.as_ref(), lengthscale)?),
+            FeatureKind::Kernel => Basis::Kernel(match fixed_lengthscale(options, inputs.ncols()) {
+                Some(length) => Kernel::fit(scaled.as_ref(), vec![length; inputs.ncols()])?,
+                None => {
+                    let per_input = options.lengthscale == Lengthscale::Each;
+                    Kernel::learn(scaled.as_ref(), training, per_input, options.seed)?
+                }
+            }),
         };
         Ok((Self { inputs: scaling, basis }, start))
     }
@@ -265,9 +337,7 @@ impl FeatureMap {
             Basis::Smooth(smooth) => {
                 inputs.iter().cloned().chain((1..=smooth.size()).map(|k| format!("curve {k}"))).collect()
             }
-            Basis::Kernel(kernel) => {
-                (1..=kernel.centres.len() / kernel.inputs.max(1)).map(|k| format!("row {k}")).collect()
-            }
+            Basis::Kernel(kernel) => (1..=kernel.size()).map(|k| format!("row {k}")).collect(),
         }
     }
 
@@ -289,7 +359,9 @@ impl FeatureMap {
                     && range.is_consistent(inputs)
                     && log_scales.len() == inputs
             }
-            Basis::Kernel(kernel) => kernel.inputs == inputs && inputs > 0 && kernel.centres.len() % inputs == 0,
+            Basis::Kernel(kernel) => {
+                kernel.lengthscales.len() == inputs && inputs > 0 && kernel.centres.len() % inputs == 0
+            }
         }
     }
 
@@ -303,8 +375,17 @@ impl FeatureMap {
             // One precision for the lines, one for the curve.
             Basis::Waves(waves) => lines_and_curve(inputs.len(), waves.fourier.phases.len()),
             Basis::Smooth(smooth) => lines_and_curve(inputs.len(), smooth.size()),
-            Basis::Kernel(kernel) => (0..kernel.centres.len() / kernel.inputs.max(1)).collect(),
+            Basis::Kernel(kernel) => (0..kernel.size()).collect(),
         }
+    }
+}
+
+/// The lengthscale, unless it is to be learnt.
+fn fixed_lengthscale(options: &FeatureOptions, inputs: usize) -> Option<f64> {
+    match options.lengthscale {
+        Lengthscale::Each | Lengthscale::One => None,
+        Lengthscale::Usual => Some((inputs as f64 / 2.0).sqrt()),
+        Lengthscale::Given(length) => Some(length),
     }
 }
 
@@ -325,11 +406,21 @@ mod tests {
 
     #[test]
     fn kinds_are_read_and_written() {
-        for text in ["linear", "poly:3", "waves:32", "smooth", "smooth:9", "rff:64", "rbf"] {
+        for text in ["linear", "poly:3", "smooth", "smooth:9", "rff:64", "rbf"] {
             assert_eq!(text.parse::<FeatureKind>().unwrap().to_string(), text);
         }
         for text in ["", "poly", "poly:1", "poly:x", "rff:0", "spline"] {
             assert!(text.parse::<FeatureKind>().unwrap_err().to_string().contains("linear"), "{text}");
+        }
+    }
+
+    #[test]
+    fn lengthscales_are_read_and_written() {
+        for text in ["each", "one", "usual", "0.25", "1e-5", "3.0"] {
+            assert_eq!(text.parse::<Lengthscale>().unwrap().to_string(), text);
+        }
+        for text in ["", "0", "-1", "nan", "inf", "many"] {
+            assert!(text.parse::<Lengthscale>().unwrap_err().to_string().contains("each"), "{text}");
         }
     }
 
@@ -340,11 +431,20 @@ mod tests {
         let y: Vec<f64> = (0..7).map(|i| x[(i, 0)] / 10.0).collect();
         let training =
             Training { target: &y, row_weight: &[1.0; 7], noise: NoiseKind::Shared, noise_prior: NoisePrior::Flat };
-        for kind in ["linear", "poly:3", "waves:6", "smooth:4", "rff:5", "rbf"] {
+        for (kind, lengthscale) in [
+            ("linear", "usual"),
+            ("poly:3", "usual"),
+            ("smooth:4", "usual"),
+            ("rff:5", "usual"),
+            ("rff:6", "each"),
+            ("rff:6", "one"),
+            ("rbf", "0.7"),
+            ("rbf", "each"),
+        ] {
             for standardize in [true, false] {
                 let options = FeatureOptions {
                     kind: kind.parse().unwrap(),
-                    lengthscale: None,
+                    lengthscale: lengthscale.parse().unwrap(),
                     seed: 1,
                     standardize,
                     centre: standardize,

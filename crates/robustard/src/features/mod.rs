@@ -15,7 +15,9 @@ use thiserror::Error;
 pub use crate::learn::{Curve, Effort, Shape};
 pub use fourier::Fourier;
 pub use kernel::Kernel;
-pub use map::{Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions};
+pub use map::{
+    Basis, DEFAULT_WAVES, FeatureKind, FeatureKindError, FeatureMap, FeatureOptions, Lengthscale, LengthscaleError,
+};
 pub use polynomial::Polynomial;
 pub use range::Range;
 pub use smooth::{Gap, LearntSmooth, Smooth, SmoothOptions};

@@ -44,6 +44,7 @@ impl Waves {
         inputs: MatRef<'_, f64>,
         training: &Training<'_>,
         features: usize,
+        per_input: bool,
         seed: u64,
     ) -> Result<(Self, Start), FeatureError> {
         let range = Range::of(inputs);
@@ -51,7 +52,7 @@ impl Waves {
         let options = FourierOptions {
             features,
             seed,
-            per_input: true,
+            per_input,
             linear: true,
             noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
             rounds: ROUNDS,

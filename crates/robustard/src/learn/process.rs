@@ -105,7 +105,7 @@ impl Curve {
         let mut matrix = Mat::<f64>::zeros(n, centres.nrows());
         let columns = columns(inputs);
         let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
-        let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(|column| column_slice(column)).collect();
+        let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
         targets.par_iter_mut().enumerate().for_each_init(
             || vec![0.0; n],
             |decay, (j, target)| {
