@@ -5,9 +5,11 @@
 //! noise model. Scaling all variances and the noise model's scale by s leaves the noise penalty as it is, so that every step
 //! lowers the same bound.
 
+mod curve;
 mod exp;
 mod fourier;
 mod process;
+mod stages;
 
 use std::cell::RefCell;
 
@@ -15,9 +17,10 @@ use argmin::core::{CostFunction, Error, Executor, Gradient};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
 use argmin::solver::quasinewton::LBFGS;
 
+pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
-pub use process::{Curve, Effort, Shape};
-pub(crate) use process::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
+pub use stages::Effort;
+pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 
 use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
 

@@ -1,0 +1,103 @@
+//! The covariance of a smooth curve.
+
+use faer::{Mat, MatRef};
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::exp::{add_matern, add_squares, gauss, matern};
+
+/// How the joint part falls off with distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shape {
+    /// (1 + √3 r) e^(−√3 r): curves with one derivative, which follow bends that smoother ones cannot.
+    Matern,
+    /// e^(−r²/2): curves with all derivatives.
+    Gauss,
+}
+
+/// κ(x, z) = v₁ k(‖s∘(x − z)‖) + v₂ Σⱼ m(aⱼ|xⱼ − zⱼ|), k of the shape and m Matérn: the covariance of a curve.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Shape of the joint part.
+    pub shape: Shape,
+    /// s: inverse lengthscales of the joint part.
+    pub scales: Vec<f64>,
+    /// v₁.
+    pub variance: f64,
+    /// The inputs with curves of their own.
+    pub singles: Vec<usize>,
+    /// a: their inverse lengthscales.
+    pub single_scales: Vec<f64>,
+    /// v₂.
+    pub single_variance: f64,
+}
+
+impl Curve {
+    /// κ(x, x).
+    pub fn prior_variance(&self) -> f64 {
+        self.variance + self.single_variance * self.singles.len() as f64
+    }
+
+    /// Prior variance of the slope along each input.
+    pub fn bends(&self) -> Vec<f64> {
+        let fall = match self.shape {
+            Shape::Matern => 3.0,
+            Shape::Gauss => 1.0,
+        };
+        let mut bends: Vec<f64> = self.scales.iter().map(|s| fall * self.variance * s * s).collect();
+        for (&input, a) in self.singles.iter().zip(&self.single_scales) {
+            bends[input] += 3.0 * self.single_variance * a * a;
+        }
+        bends
+    }
+
+    /// κ of rows, given as columns, with one centre; `decay` is room.
+    fn values(&self, columns: &[&[f64]], centre: &[f64], values: &mut [f64], decay: &mut [f64]) {
+        values.fill(0.0);
+        for ((x, c), scale) in columns.iter().zip(centre).zip(&self.scales) {
+            add_squares(values, x, *c, *scale);
+        }
+        match self.shape {
+            Shape::Matern => matern(values, decay),
+            Shape::Gauss => gauss(values, decay),
+        }
+        values.iter_mut().for_each(|value| *value *= self.variance);
+        for (&input, scale) in self.singles.iter().zip(&self.single_scales) {
+            add_matern(values, columns[input], centre[input], *scale, self.single_variance);
+        }
+    }
+
+    /// κ of every row with every centre, both n × p.
+    pub fn matrix(&self, inputs: MatRef<'_, f64>, centres: MatRef<'_, f64>) -> Mat<f64> {
+        let n = inputs.nrows();
+        let mut matrix = Mat::<f64>::zeros(n, centres.nrows());
+        let columns = columns(inputs);
+        let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+        let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
+        targets.par_iter_mut().enumerate().for_each_init(
+            || vec![0.0; n],
+            |decay, (j, target)| {
+                let centre: Vec<f64> = centres.row(j).iter().copied().collect();
+                self.values(&columns, &centre, target, decay);
+            },
+        );
+        matrix
+    }
+
+    /// κ(x, z) of two points.
+    pub fn between(&self, x: &[f64], z: &[f64]) -> f64 {
+        let columns: Vec<&[f64]> = x.chunks(1).collect();
+        let (mut value, mut decay) = ([0.0], [0.0]);
+        self.values(&columns, z, &mut value, &mut decay);
+        value[0]
+    }
+}
+
+pub(super) fn column_slice(column: faer::ColMut<'_, f64>) -> &mut [f64] {
+    column.try_as_col_major_mut().expect("column-major").as_slice_mut()
+}
+
+fn columns(inputs: MatRef<'_, f64>) -> Vec<Vec<f64>> {
+    inputs.col_iter().map(|column| column.iter().copied().collect()).collect()
+}

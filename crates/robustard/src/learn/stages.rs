@@ -1,0 +1,206 @@
+//! A curve learnt in stages: from a few rows first, from more of them then.
+
+use faer::{Mat, MatRef, Par};
+use rand::SeedableRng;
+use rand::seq::index::sample;
+use rand_chacha::ChaCha8Rng;
+
+use super::curve::{Curve, Shape};
+use super::process::{Point, Process};
+use super::{LearningNoise, Progress, VARIANCE_BOUNDS};
+use crate::noise::NoiseModel;
+use crate::predictive::LeftOut;
+
+/// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
+const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
+/// Updates of noise that is fitted to a curve that stays.
+const SETTLING_UPDATES: usize = 4;
+/// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
+const LEAST_CURVE_GAIN: f64 = 0.3;
+/// Larger tables are not told the variance of every row's prediction.
+const MOST_PREDICTED_VARIANCES: usize = 20_000;
+/// A first stage with less than this share of the last one's rows is worth it.
+const WORTHWHILE_STAGE: f64 = 0.7;
+
+/// How a curve is learnt.
+#[derive(Debug, Clone)]
+pub(crate) struct CurveOptions {
+    pub shape: Shape,
+    /// The inputs with curves of their own.
+    pub singles: Vec<usize>,
+    /// One lengthscale per input, or one for all.
+    pub per_input: bool,
+    /// Seed of the rows that are learnt from.
+    pub seed: u64,
+    pub noise: LearningNoise,
+    /// Whether to give up when a curve is hardly better than lines.
+    pub must_bend: bool,
+    pub effort: Effort,
+}
+
+/// How much work is put into learning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effort {
+    /// The first stage only.
+    Sketch,
+    /// All stages.
+    Whole,
+    /// Only the noise, for a curve that is known.
+    Settle,
+}
+
+/// Why nothing was learnt.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum NotLearnt {
+    /// No posterior could be computed.
+    Failed,
+    /// A curve explains so many rows hardly better than lines do, by so many nats.
+    Straight { gain: f64, rows: usize },
+}
+
+/// A learnt curve.
+#[derive(Debug, Clone)]
+pub(crate) struct LearntCurve {
+    pub curve: Curve,
+    /// Prior variance of the slopes.
+    pub line_variance: f64,
+    pub noise: NoiseModel,
+    /// λ of all rows.
+    pub noise_variance: Vec<f64>,
+    /// Errors of all rows: of those learnt from, each without itself.
+    pub left_out: LeftOut,
+    /// Bound on the log evidence, per row learnt from.
+    pub evidence: f64,
+    /// The rows in a random order.
+    pub order: Vec<usize>,
+    /// How many of them, the first ones, were learnt from.
+    pub rows: usize,
+    parameters: Vec<f64>,
+}
+
+/// Learns a curve of standardized inputs (n × p) for a standardized target, going on from one learnt with other noise if there is.
+pub(crate) fn learn_curve(
+    inputs: MatRef<'_, f64>,
+    target: &[f64],
+    row_weight: &[f64],
+    options: &CurveOptions,
+    from: Option<&LearntCurve>,
+    par: Par,
+) -> Result<LearntCurve, NotLearnt> {
+    let n = target.len();
+    let order = sample(&mut ChaCha8Rng::seed_from_u64(options.seed), n, n).into_vec();
+    let process = |rows: usize| Process::new(inputs, target, row_weight, &order[..rows.min(n)], options, par);
+    let [(first, first_rounds), (last, last_rounds)] = STAGES;
+    let is_one_stage = first as f64 > WORTHWHILE_STAGE * n as f64;
+    let learnt = |stage: &Process<'_>, progress: Progress, order: &[usize]| -> Option<LearntCurve> {
+        let rows = stage.target.len();
+        let left_out = left_out_of_all(stage, &progress, inputs, target, order)?;
+        let rule = progress.noise.variance_rule();
+        let [low, high] = VARIANCE_BOUNDS;
+        let errors = left_out.residual.iter().zip(&left_out.latent_variance);
+        let mut noise_variance: Vec<f64> = errors.map(|(r, q)| rule(r * r + q).clamp(low, high)).collect();
+        order[..rows].iter().zip(&progress.variance).for_each(|(&row, variance)| noise_variance[row] = *variance);
+        let Point { curve, line_variance, .. } = stage.point(&progress.parameters);
+        let evidence = -progress.bound / stage.row_weight.iter().sum::<f64>();
+        let Progress { parameters, noise, .. } = progress;
+        let order = order.to_vec();
+        Some(LearntCurve { curve, line_variance, noise, noise_variance, left_out, evidence, order, rows, parameters })
+    };
+    let known = from.filter(|from| from.order == order);
+    let (mut stage, mut progress) = if let Some(from) = known {
+        let stage = process(last);
+        let rows = stage.target.len();
+        let parameters = from.parameters.clone();
+        let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
+        if std::mem::discriminant(&from.noise) == std::mem::discriminant(&progress.noise) {
+            progress.noise = from.noise;
+            progress.variance = order[..rows].iter().map(|&row| from.noise_variance[row]).collect();
+        }
+        (stage, progress)
+    } else {
+        let stage = process(if is_one_stage { last } else { first });
+        let mut progress = Progress::start(stage.start(), stage.target.len(), options.noise);
+        progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?;
+        (stage, progress)
+    };
+    if options.must_bend {
+        let gain = stage.gain_of_bending(&progress).ok_or(NotLearnt::Failed)?;
+        if gain < LEAST_CURVE_GAIN {
+            return Err(NotLearnt::Straight { gain, rows: stage.target.len() });
+        }
+    }
+    match (options.effort, known) {
+        (Effort::Settle, Some(_)) => progress.settle(&stage, SETTLING_UPDATES).ok_or(NotLearnt::Failed)?,
+        (Effort::Whole, Some(_)) => progress.advance(&stage, options.noise, last_rounds).ok_or(NotLearnt::Failed)?,
+        (Effort::Whole, None) if !is_one_stage => {
+            let next = process(last);
+            let rows = next.target.len();
+            let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
+            progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
+            progress.bound = f64::INFINITY;
+            progress.advance(&next, options.noise, last_rounds).ok_or(NotLearnt::Failed)?;
+            stage = next;
+        }
+        _ => {}
+    }
+    learnt(&stage, progress, &order).ok_or(NotLearnt::Failed)
+}
+
+/// Errors of the rows in `order`; the first of them were learnt from.
+fn left_out_of_all(
+    stage: &Process<'_>,
+    progress: &Progress,
+    inputs: MatRef<'_, f64>,
+    target: &[f64],
+    order: &[usize],
+) -> Option<LeftOut> {
+    let own = stage.left_out(&progress.parameters, &progress.variance)?;
+    let (known, others) = order.split_at(stage.target.len());
+    let mut all = LeftOut { residual: vec![0.0; target.len()], latent_variance: vec![0.0; target.len()] };
+    for (k, &row) in known.iter().enumerate() {
+        (all.residual[row], all.latent_variance[row]) = (own.residual[k], own.latent_variance[k]);
+    }
+    let with_variance = others.len() <= MOST_PREDICTED_VARIANCES;
+    let usual = own.latent_variance.iter().sum::<f64>() / known.len() as f64;
+    let inputs = Mat::from_fn(others.len(), inputs.ncols(), |i, j| inputs[(others[i], j)]);
+    let [mean, latent] = stage.predict(&progress.parameters, &progress.variance, inputs.as_ref(), with_variance)?;
+    for (k, &row) in others.iter().enumerate() {
+        all.residual[row] = target[row] - mean[k];
+        all.latent_variance[row] = latent.get(k).copied().unwrap_or(usual);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learn::process::tests::{example, options};
+
+    /// The input that does not matter gets long lengthscales; threads change nothing, bit for bit.
+    #[test]
+    fn lengthscales_tell_inputs_apart_whatever_the_threads() {
+        let (x, y) = example(600);
+        let weight = vec![1.0; 600];
+        for prior in ["student-t", "contaminated-t"] {
+            let options = options(Shape::Matern, vec![0, 1, 2], prior);
+            let [one, two] =
+                [Par::Seq, Par::rayon(2)].map(|par| learn_curve(x.as_ref(), &y, &weight, &options, None, par).unwrap());
+            assert_eq!(one.curve, two.curve);
+            assert_eq!(one.noise_variance, two.noise_variance);
+            let joint = |j: usize| one.curve.variance * one.curve.scales[j].powi(2);
+            let bend = |j: usize| joint(j) + one.curve.single_variance * one.curve.single_scales[j].powi(2);
+            assert!(bend(0) > bend(1) && bend(1) > bend(2), "{prior}: {:?}", one.curve);
+        }
+    }
+
+    #[test]
+    fn lines_are_told_from_curves() {
+        let (x, y) = example(300);
+        let options = options(Shape::Matern, vec![0, 1, 2], "contaminated");
+        let learn = |y: &[f64]| learn_curve(x.as_ref(), y, &[1.0; 300], &options, None, Par::Seq);
+        assert!(learn(&y).is_ok());
+        let noise = |i: usize| 0.2 * ((i * i) as f64 * 3.7).sin();
+        let straight: Vec<f64> = (0..300).map(|i| 0.5 * x[(i, 0)] - 0.3 * x[(i, 1)] + noise(i)).collect();
+        assert!(matches!(learn(&straight), Err(NotLearnt::Straight { rows: 300, .. })));
+    }
+}
