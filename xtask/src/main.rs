@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
        cargo xtask browser               the reports in headless Chromium, with screenshots
        cargo xtask bench read            reading a large table, beside polars
+       cargo xtask bench default         what the default costs, beside plain fits of 300 iterations
        cargo xtask bench engine          speed of an iteration against the machine's limit
        cargo xtask bench acceleration [SOLVER] [NOISE] [seed=N]
                                          evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             cargo.extend(rest);
             run(name, &cargo, &[])
         }
+        ["bench", "default"] => run("default", &["bench", "--package", "robustard-lab", "--bench", "cost"], &[]),
         ["bench", "read"] => match python::environment("polars", &["polars"]) {
             Ok(python) => {
                 let python = python.display().to_string();

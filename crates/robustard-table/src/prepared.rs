@@ -1,5 +1,7 @@
 //! A table made ready to be fitted: rows that have all values, as numbers, standardized.
 
+use std::collections::HashMap;
+
 use robustard::faer::Mat;
 use robustard::features::{
     Basis, Effort, FeatureKind, FeatureMap, FeatureOptions, Gap, LearntSmooth, Smooth, SmoothOptions, Training,
@@ -24,6 +26,8 @@ pub(crate) struct Prepared {
     /// The target, standardized.
     standard: Vec<f64>,
     row_weight: Vec<f64>,
+    /// How many rows have the same inputs and target, each row itself included.
+    copies: Vec<usize>,
 }
 
 impl Prepared {
@@ -38,7 +42,8 @@ impl Prepared {
         let row_weight = observed.weight.clone().unwrap_or_else(|| vec![1.0; observed.rows.len()]);
         // Before anything is learnt from them.
         check_row_weights(&row_weight)?;
-        Ok(Self { encoder, observed, scale, standard, row_weight })
+        let copies = count_copies(&observed);
+        Ok(Self { encoder, observed, scale, standard, row_weight, copies })
     }
 
     /// The inputs of the rows.
@@ -56,18 +61,39 @@ impl Prepared {
         self.scale.deviation
     }
 
-    /// How often each row counts when some are set aside.
-    pub fn weights(&self, set_aside: &[usize]) -> Vec<f64> {
+    /// How often each row counts when some are set aside. For a learnt curve, copies of a row count as one row together and
+    /// weights are relative to their mean: a curve would take the agreement of a row with itself for the absence of noise.
+    fn weights(&self, set_aside: &[usize], is_curve: bool) -> Vec<f64> {
         let mut weights = self.row_weight.clone();
+        if is_curve {
+            weights.iter_mut().zip(&self.copies).for_each(|(weight, copies)| *weight /= *copies as f64);
+            let copies: f64 = self.copies.iter().map(|copies| 1.0 / *copies as f64).sum();
+            let mean = weights.iter().sum::<f64>() / copies;
+            weights.iter_mut().for_each(|weight| *weight /= mean);
+        }
         set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE);
         weights
+    }
+
+    /// The rows that have copies, unless most have: leaving one out does not take it away.
+    pub fn copied_rows(&self) -> Vec<usize> {
+        let copied: Vec<usize> = (0..self.len()).filter(|&row| self.copies[row] > 1).collect();
+        if 2 * copied.len() > self.len() { Vec::new() } else { copied }
+    }
+
+    /// Whether the target has two values only, or one value in most rows: noise with outliers would take the rest for wrong.
+    pub fn target_is_lumpy(&self) -> bool {
+        let mut sorted = self.standard.clone();
+        sorted.sort_by(f64::total_cmp);
+        let runs: Vec<usize> = sorted.chunk_by(|a, b| a == b).map(<[f64]>::len).collect();
+        runs.len() <= 2 || runs.iter().any(|run| 2 * run > sorted.len())
     }
 
     /// The features that the options say.
     pub fn learn_features(&self, options: &RegressionOptions) -> Result<(FeatureMap, Option<Start>), RegressionError> {
         let training = Training {
             target: &self.standard,
-            row_weight: &self.row_weight,
+            row_weight: &self.weights(&[], options.features.learns_lengthscales()),
             noise: options.settings.noise,
             noise_prior: options.settings.noise_prior,
         };
@@ -87,7 +113,7 @@ impl Prepared {
         let centres = if let FeatureKind::Smooth { centres } = features.kind { centres } else { None };
         let inputs = self.observed.inputs.as_ref();
         let scaled = features.standardizer(inputs).transform(inputs)?;
-        let row_weight = self.weights(set_aside);
+        let row_weight = self.weights(set_aside, true);
         let training = Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior };
         let options = SmoothOptions { centres, seed: features.seed, must_bend, effort, from };
         Ok(Smooth::learn(scaled.as_ref(), &training, &options)?)
@@ -108,14 +134,15 @@ impl Prepared {
         set_aside: Option<Vec<usize>>,
         observer: &mut O,
     ) -> Result<Fitted, RegressionError> {
-        let Observed { inputs, rows, target, weight, notes } = &self.observed;
+        let Observed { inputs, rows, target, notes, .. } = &self.observed;
         let set_aside = set_aside.unwrap_or_default();
         let transformed = features.transform(inputs.as_ref())?;
         let gaps = features.gaps(inputs.as_ref(), transformed.as_ref())?;
         let design = with_intercept(transformed, options.intercept);
         let mut problem = Problem::new(design.as_ref(), &self.standard)?;
-        let row_weight = self.weights(&set_aside);
-        if weight.is_some() || !set_aside.is_empty() {
+        let is_curve = gaps.is_some();
+        let row_weight = self.weights(&set_aside, is_curve);
+        if row_weight.iter().any(|weight| *weight != 1.0) {
             problem = problem.with_row_weights(&row_weight)?;
         }
         let first = usize::from(options.intercept);
@@ -139,7 +166,9 @@ impl Prepared {
         }
         let mut model = fit_from(&problem, &options.settings, start.as_ref(), &mut both)?;
         if let Some(gaps) = gaps {
-            model.calibrate(&gap_variances(&gaps, &model, options.intercept));
+            let mut weight = model.rows.weight.clone();
+            self.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
+            model.calibrate(&gap_variances(&gaps, &model, options.intercept), &weight);
         }
         let regression = Regression {
             fingerprint: Fingerprint::of(inputs, target),
@@ -156,6 +185,16 @@ impl Prepared {
         };
         Ok(Fitted { regression, notes: notes.clone() })
     }
+}
+
+fn count_copies(observed: &Observed) -> Vec<usize> {
+    let key = |row: usize| -> Vec<u64> {
+        let inputs = observed.inputs.row(row).iter().map(|value| value.to_bits());
+        inputs.chain([observed.target[row].to_bits()]).collect()
+    };
+    let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
+    (0..observed.target.len()).for_each(|row| *counts.entry(key(row)).or_default() += 1);
+    (0..observed.target.len()).map(|row| counts[&key(row)]).collect()
 }
 
 /// Prior variances of the lines' and the curve's weights, of a learnt curve.

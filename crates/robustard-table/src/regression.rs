@@ -214,8 +214,8 @@ impl Regression {
         let mut prediction = self.model.predict(design.as_ref())?;
         if let Some(gaps) = gaps {
             prediction = prediction.widened(&gap_variances(&gaps, &self.model, self.options.intercept));
-            notes.extend(self.note_beyond(&inputs)?);
         }
+        notes.extend(self.note_beyond(&inputs)?);
         let interval = prediction.interval(level)?;
         let TargetScale { mean, deviation } = self.target;
         let unscaled = |values: &[f64]| values.iter().map(|value| mean + deviation * value).collect();
@@ -237,8 +237,10 @@ impl Regression {
         let columns: Vec<String> = beyond.iter().map(|(j, count)| format!("'{}' ({count})", names[*j])).collect();
         Ok((!columns.is_empty()).then(|| {
             format!(
-                "rows outside the range of the training rows in {}: the curve stays as at the border, with wider error bars",
-                columns.join(", ")
+                "rows outside the range of the training rows (or six standard deviations) in {}: the curve stays as at the \
+                 border{}",
+                columns.join(", "),
+                if self.features.bends().is_some() { ", with wider error bars" } else { "" }
             )
         }))
     }
@@ -253,6 +255,7 @@ impl Regression {
             && scaling.mean.len() == inputs
             && scaling.scale.len() == inputs
             && self.rows.len() == self.model.rows.target.len()
+            && self.set_aside.iter().all(|&row| row < self.rows.len())
             && self.paths.groups.iter().all(|path| path.relevance.len() == self.paths.iterations.len())
             && self
                 .paths
@@ -264,8 +267,16 @@ impl Regression {
     }
 
     /// Diagnostics of the training rows; residuals and predictions are in standardized units, see [`Regression::target`].
+    /// Rows set aside are flagged.
     pub fn diagnose(&self) -> Diagnostics {
-        self.model.diagnose()
+        let mut diagnostics = self.model.diagnose();
+        for &row in &self.set_aside {
+            diagnostics.flagged[row] = true;
+            if let Some(probability) = &mut diagnostics.outlier_probability {
+                probability[row] = 1.0;
+            }
+        }
+        diagnostics
     }
 
     /// Actual value of a training row, in the target's units.

@@ -134,3 +134,54 @@ fn small_and_odd_tables_are_fitted() {
         assert!(regression.model.coefficients.iter().all(|weight| weight.is_finite()), "{text}");
     }
 }
+
+/// 30% of the targets moved to the same side: more than a fit that starts from all rows finds.
+#[test]
+fn wrong_rows_that_err_to_one_side_are_found() {
+    let text = (0..200).fold("x,z,y\n".to_owned(), |text, i| {
+        let (x, z) = ((i as f64 * 0.7).sin() * 2.0, (i as f64 * 1.9).cos());
+        let error = if i < 60 { 12.0 } else { 0.0 };
+        text + &format!("{x},{z},{}\n", x - z + 0.3 * ((i * i) as f64 * 0.37).sin() + error)
+    });
+    let regression = choose(&table(text), "y");
+    let mut flagged = regression.diagnose().flagged_rows();
+    flagged.sort_unstable();
+    assert_eq!(flagged, (0..60).collect::<Vec<_>>(), "{:?}", regression.choice);
+    let of = |name: &str| regression.feature_summaries().into_iter().find(|f| f.name == name).unwrap().coefficient;
+    assert!((of("x") - 1.0).abs() < 0.05 && (of("z") + 1.0).abs() < 0.1);
+}
+
+/// Copies of rows, or the same weight for all, say nothing about noise: a straight table stays straight, a curve the same.
+#[test]
+fn copies_and_equal_weights_do_not_pass_for_precision() {
+    let line = |i: usize, curve: f64| {
+        let (x, z) = ((i as f64 * 0.7).sin() * 2.0, (i as f64 * 1.9).cos());
+        let noise = 0.3 * ((i * i) as f64 * 0.37).sin() + 0.3 * ((i * i) as f64 * 0.73).cos();
+        format!("{x},{z},{},2\n", x - z + curve * (2.0 * x).sin() + noise)
+    };
+    let text = |curve: f64, copied: usize| {
+        (0..150).chain(0..copied).fold("x,z,y,w\n".to_owned(), |text, i| text + &line(i, curve))
+    };
+    let without = |table: &Table| {
+        let names: Vec<String> = table.names().into_iter().filter(|name| name != "w").collect();
+        let columns = names.into_iter().map(|name| (name.clone(), table.column(&name).unwrap().clone()));
+        Table::from_columns(columns.collect())
+    };
+    assert!(!is_curve(choose(&without(&table(text(0.0, 40))), "y").choice.as_ref().unwrap()));
+    let (plain, copied) = (choose(&without(&table(text(2.0, 0))), "y"), choose(&without(&table(text(2.0, 40))), "y"));
+    assert!(is_curve(copied.choice.as_ref().unwrap()));
+    assert!((copied.quality.loo_rmse / plain.quality.loo_rmse - 1.0).abs() < 0.15, "{:?}", copied.quality);
+}
+
+/// Two values of a target are no inliers and outliers.
+#[test]
+fn two_valued_targets_lose_no_rows() {
+    let text = (0..300).fold("x,z,y\n".to_owned(), |text, i| {
+        let (x, z) = ((i as f64 * 0.7).sin() * 2.0, (i as f64 * 1.9).cos());
+        let chance = 0.5 + 0.5 * ((i * i) as f64 * 0.37).sin();
+        text + &format!("{x},{z},{}\n", u8::from(1.0 / (1.0 + (-2.0 * x).exp()) > chance))
+    });
+    let regression = choose(&table(text), "y");
+    assert!(regression.set_aside.is_empty() && regression.model.noise.is_shared(), "{:?}", regression.choice);
+    assert!(regression.quality.loo_r2 > 0.2 && regression.quality.loo_r2 < 0.9, "{:?}", regression.quality);
+}

@@ -298,26 +298,26 @@ impl FittedModel {
             covariance: Covariance::WeightSpace { size: 0, inverse_factor: Vec::new() },
         };
         if base_noise == BaseNoise::LeftOut {
-            model.left_out_noise = Some(model.learn_left_out_noise(&[]));
+            model.left_out_noise = Some(model.learn_left_out_noise(&[], &model.rows.weight));
         }
         model
     }
 
     /// Learns the noise of predictions again, if it is that of left-out rows, where rows have so much more variance than the
-    /// features carry ([`Prediction::widened`]).
-    pub fn calibrate(&mut self, more: &[f64]) {
+    /// features carry ([`Prediction::widened`]) and count so much.
+    pub fn calibrate(&mut self, more: &[f64], weight: &[f64]) {
         if self.base_noise == BaseNoise::LeftOut {
-            self.left_out_noise = Some(self.learn_left_out_noise(more));
+            self.left_out_noise = Some(self.learn_left_out_noise(more, weight));
         }
     }
 
     /// The noise that explains the errors of left-out rows.
-    fn learn_left_out_noise(&self, more: &[f64]) -> PredictiveNoise {
+    fn learn_left_out_noise(&self, more: &[f64], weight: &[f64]) -> PredictiveNoise {
         let diagnostics = self.diagnose();
         let mut latent_variance = diagnostics.loo_latent_variance;
         latent_variance.iter_mut().zip(more).for_each(|(variance, more)| *variance += more);
         let left_out = LeftOut { residual: diagnostics.loo_residual, latent_variance };
-        PredictiveNoise::learn(&left_out, &self.rows.weight, self.inlier_variance())
+        PredictiveNoise::learn(&left_out, weight, self.inlier_variance())
     }
 
     /// Takes the error bars from `moments`, the posterior under noise `inflation` times as large.
@@ -388,7 +388,9 @@ impl FittedModel {
                 BaseNoise::Inlier,
                 NoiseModel::StudentT { scale, degrees, .. } | NoiseModel::ContaminatedT { scale, degrees, .. },
             ) => PredictiveNoise::StudentT { scale, degrees },
-            (BaseNoise::LeftOut, _) => self.left_out_noise.unwrap_or_else(|| self.learn_left_out_noise(&[])),
+            (BaseNoise::LeftOut, _) => {
+                self.left_out_noise.unwrap_or_else(|| self.learn_left_out_noise(&[], &self.rows.weight))
+            }
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance() },
         }
     }

@@ -53,7 +53,7 @@ fn scaled(values: &[f64]) -> Option<Vec<f64>> {
     (deviation > 0.0).then(|| values.iter().map(|value| (value - centre) / deviation).collect())
 }
 
-fn median(values: &[f64]) -> f64 {
+pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();

@@ -1,13 +1,15 @@
 //! Features as given: one fit for each noise model, and a guard against rows that decide the fit because they lie far out.
 
 use robustard::features::FeatureKind;
+use robustard::noise::NoiseModel;
 use robustard::predictive::BaseNoise;
+use robustard::solver::Start;
 use robustard::{Degrees, NoiseKind, NoisePrior, Observer, Settings};
 
 use super::distance::few_far_rows;
 use super::{Best, Candidate, Compared, needs_robust_noise, why_shared};
 use crate::prepared::Prepared;
-use crate::regression::{RegressionError, RegressionOptions};
+use crate::regression::{Regression, RegressionError, RegressionOptions};
 
 /// Standard errors beyond which a far row is not confirmed by the others, at least.
 const UNCONFIRMED: f64 = 3.5;
@@ -36,10 +38,31 @@ pub(super) fn best<O: Observer + Send>(
     if !options.features.learns_lengthscales() {
         priors.push(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES)));
     }
-    let mut candidates = vec![fit(shared, None)?];
+    let mut candidates = vec![fit(shared.clone(), None)?];
+    if prepared.target_is_lumpy() {
+        let candidate = candidates.swap_remove(0);
+        let compared = vec![candidate.describe()];
+        return Ok(Best { candidate, compared, place: 0, reasons: vec![lumpy_reason()] });
+    }
     for prior in priors {
         candidates.push(fit(robust(prior), None)?);
     }
+    if options.features.kind == FeatureKind::Linear && choose_noise(&candidates).0 == 0 {
+        // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
+        let errors: Vec<f64> = candidates[0].regression().diagnose().loo_residual.iter().map(|r| r.abs()).collect();
+        let start = start_from(fit(shared, Some(worse_half(&errors)))?.regression());
+        let given = RegressionOptions { settings: robust(NoisePrior::Contaminated), ..options.clone() };
+        let (features, _) = prepared.learn_features(&given)?;
+        let other = Candidate::new(prepared.fit(features, Some(start), &given, None, observer)?);
+        if other.bound() > candidates[1].bound() {
+            candidates[1] = other;
+        }
+    }
+    let mut fit = |settings: Settings, set_aside: Option<Vec<usize>>| -> Result<Candidate, RegressionError> {
+        let given = RegressionOptions { settings, ..options.clone() };
+        let (features, start) = prepared.learn_features(&given)?;
+        Ok(Candidate::new(prepared.fit(features, start, &given, set_aside, observer)?))
+    };
     let mut compared: Vec<Compared> = candidates.iter().map(Candidate::describe).collect();
     let (mut place, reason) = choose_noise(&candidates);
     let mut reasons = vec![reason];
@@ -54,6 +77,34 @@ pub(super) fn best<O: Observer + Send>(
         compared.push(candidate.describe());
     }
     Ok(Best { candidate, compared, place, reasons })
+}
+
+pub(super) fn lumpy_reason() -> String {
+    "shared noise, because most targets are one of very few values".to_owned()
+}
+
+/// The rows with the larger half of the errors.
+pub(super) fn worse_half(errors: &[f64]) -> Vec<usize> {
+    let middle = super::distance::median(errors);
+    (0..errors.len()).filter(|&row| errors[row] > middle).collect()
+}
+
+/// A start with contaminated noise at the curve or lines of a fit, with the scale of its smaller errors.
+fn start_from(regression: &Regression) -> Start {
+    let model = &regression.model;
+    let first = usize::from(regression.options.intercept);
+    let groups = regression.feature_groups();
+    let count = groups.iter().max().map_or(0, |last| last + 1 - first);
+    let mut weight_precision = vec![1.0; count];
+    groups
+        .iter()
+        .enumerate()
+        .for_each(|(j, group)| weight_precision[group - first] = model.weight_precision[j + first]);
+    let residuals: Vec<f64> = model.rows.target.iter().zip(&model.rows.fitted).map(|(y, f)| (y - f).abs()).collect();
+    let deviation = super::MEDIAN_TO_DEVIATION * super::distance::median(&residuals);
+    let noise = NoiseModel::new(NoiseKind::PerRow, NoisePrior::Contaminated, (deviation * deviation).max(1e-8));
+    let rule = noise.variance_rule();
+    Start { weight_precision, noise, noise_variance: model.rows.second_moments().iter().map(|e2| rule(*e2)).collect() }
 }
 
 /// The place of the best; the first has shared noise.

@@ -4,7 +4,7 @@
 //! a share of wrong rows brings and merely heavy tails do not; or by more than a quarter if it predicts left-out rows no worse in
 //! the mean square. (The mean square alone would not do: wrong rows that all err to one side are predicted better by a fit that
 //! gives in to them.) A smooth curve that needs robust noise is then fitted with shared noise and the gross errors set aside: the
-//! rows whose left-out error is beyond six robust standard deviations, where the tails of ordinary noise hardly reach. *Leverage*:
+//! rows whose left-out error is beyond four standard deviations of the rows kept. *Leverage*:
 //! rows far from the others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a
 //! smooth curve replaces lines when the log density of left-out rows, each predicted from the others, is better by more than three
 //! standard errors of the difference, row by row. Ties go to the simpler fit, which can be read.
@@ -27,6 +27,8 @@ const LEAST_GAIN: f64 = 0.25;
 const CLEAR_GAIN: f64 = 0.5;
 /// Of a standard normal variable, over the median of its absolute value.
 const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
+/// Fewer rows have no curve.
+const LEAST_CURVE_ROWS: usize = 30;
 /// Standard errors by which a curve has to be better.
 const LEAST_ERRORS: f64 = 3.0;
 
@@ -182,8 +184,16 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     };
     let mut best = if options.auto.features {
         let lines = linear::best(prepared, &given(FeatureKind::Linear), options.auto.noise, observer)?;
-        match best_of(FeatureKind::Smooth { centres: None }, observer)? {
-            Ok(curve) => choose_features(lines, curve, &few_far_rows(prepared.inputs())),
+        let curve = if prepared.len() < LEAST_CURVE_ROWS {
+            Err(format!("lines, because {} rows are too few for a curve", prepared.len()))
+        } else {
+            best_of(FeatureKind::Smooth { centres: None }, observer)?
+        };
+        match curve {
+            Ok(curve) => {
+                let silent = [few_far_rows(prepared.inputs()), prepared.copied_rows()].concat();
+                choose_features(lines, curve, &silent)
+            }
             Err(why_not) => Best { reasons: [lines.reasons, vec![why_not]].concat(), ..lines },
         }
     } else {
@@ -195,10 +205,10 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     Ok(fitted)
 }
 
-/// Rows far from the others in their inputs have no say: a curve can bend to any of them.
-fn choose_features(lines: Best, curve: Best, far: &[usize]) -> Best {
+/// Rows far from the others in their inputs have no say, since a curve can bend to any of them, and no row that has copies.
+fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
     let mut kept = curve.candidate.kept();
-    far.iter().for_each(|&row| kept[row] = 0.0);
+    silent.iter().for_each(|&row| kept[row] = 0.0);
     let [line, bent] = [&lines, &curve].map(|best| best.candidate.error_densities(&kept));
     let gains: Vec<f64> = bent
         .iter()
@@ -228,7 +238,9 @@ fn needs_robust_noise(gain: f64, robust_error: f64, shared_error: f64) -> bool {
 }
 
 fn why_shared(name: &str, gain: f64) -> String {
-    if gain > LEAST_GAIN {
+    if gain <= 0.0 {
+        format!("shared noise, because {name} noise gains nothing")
+    } else if gain > LEAST_GAIN {
         format!("shared noise, because {name} noise predicts left-out rows worse")
     } else {
         format!("shared noise, because {name} noise gains only {gain:.2} nats per row")

@@ -4,7 +4,8 @@ use robustard::features::{Effort, FeatureError, LearntSmooth};
 use robustard::predictive::BaseNoise;
 use robustard::{NoiseKind, NoisePrior, Observer};
 
-use super::{Best, CLEAR_GAIN, Candidate, Compared, MEDIAN_TO_DEVIATION, needs_robust_noise, why_shared};
+use super::linear::{lumpy_reason, worse_half};
+use super::{Best, CLEAR_GAIN, Candidate, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, needs_robust_noise, why_shared};
 use crate::prepared::Prepared;
 use crate::regression::{RegressionError, RegressionOptions};
 
@@ -28,7 +29,11 @@ pub(super) fn best<O: Observer + Send>(
     let mut robust = match prepared.learn_smooth(features, contaminated, &[], must_bend, Effort::Sketch, None) {
         Ok(learnt) => learnt,
         Err(RegressionError::Features(FeatureError::Straight { gain, rows })) => {
-            let why = format!("lines, because a curve explains {rows} rows only {gain:.1} nats better");
+            let why = if gain > 0.05 {
+                format!("lines, because a curve explains {rows} rows only {gain:.1} nats better")
+            } else {
+                format!("lines, because a curve explains {rows} rows no better")
+            };
             return Ok(Err(why));
         }
         Err(RegressionError::Features(FeatureError::NotLearnt)) if must_bend => {
@@ -42,10 +47,19 @@ pub(super) fn best<O: Observer + Send>(
     if gain(&robust, &learnt) <= CLEAR_GAIN {
         robust = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
         learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
+        if gain(&robust, &learnt) <= LEAST_GAIN {
+            // Noise with outliers has many optima: another start, without the half of the rows that fits worse.
+            let half = worse_half(&errors_in_deviations(&learnt));
+            let trimmed = prepared.learn_smooth(features, shared_noise, &half, false, Effort::Settle, Some(&learnt))?;
+            let other = prepared.learn_smooth(features, contaminated, &[], false, Effort::Settle, Some(&trimmed))?;
+            if other.evidence > robust.evidence {
+                robust = other;
+            }
+        }
     }
     let gain = gain(&robust, &learnt);
     let error = |learnt: &LearntSmooth| robustard::metrics::rmse(&learnt.left_out.residual, &vec![0.0; prepared.len()]);
-    let is_dirty = needs_robust_noise(gain, error(&robust), error(&learnt));
+    let is_dirty = !prepared.target_is_lumpy() && needs_robust_noise(gain, error(&robust), error(&learnt));
     let compared = [(&robust, "contaminated"), (&learnt, "shared")].map(|(learnt, noise)| {
         let inlier = learnt.start.noise.variance(0.0);
         let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
@@ -68,14 +82,19 @@ pub(super) fn best<O: Observer + Send>(
         })?;
         let count = set_aside.len();
         let rows = if count == 1 { "row" } else { "rows" };
-        let reason = format!(
-            "{count} {rows} set aside, whose errors are beyond {GROSS} standard deviations of the others: noise with outliers \
+        let reason = if count == 0 {
+            "shared noise, because no error stands apart".to_owned()
+        } else {
+            format!(
+                "{count} {rows} set aside, whose errors are beyond {GROSS} standard deviations of the others: noise with outliers \
              gains {gain:.2} nats per row on shared noise"
-        );
+            )
+        };
         (set_aside, reason)
     } else {
         learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
-        (Vec::new(), why_shared("contaminated", gain))
+        let reason = if prepared.target_is_lumpy() { lumpy_reason() } else { why_shared("contaminated", gain) };
+        (Vec::new(), reason)
     };
     let mut chosen = options.clone();
     chosen.settings = chosen.settings.with_shared_noise();

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{
-    Effort, FeatureError, Fourier, Gap, Kernel, Polynomial, Smooth, SmoothOptions, Standardizer, Training, Waves,
+    Effort, FeatureError, Fourier, Gap, Kernel, Polynomial, Range, Smooth, SmoothOptions, Standardizer, Training,
+    Waves, check_columns,
 };
 use crate::solver::Start;
 
@@ -218,7 +219,12 @@ pub enum Basis {
         powers: Standardizer,
     },
     /// Random Fourier features.
-    Fourier(Fourier),
+    Fourier {
+        /// The features.
+        fourier: Fourier,
+        /// Range of the training rows, in which inputs are held.
+        range: Range,
+    },
     /// Inputs and Fourier features with learnt lengthscales.
     Waves(Waves),
     /// Inputs and a smooth curve.
@@ -250,9 +256,10 @@ impl FeatureMap {
                 Basis::Polynomial { polynomial, powers }
             }
             FeatureKind::Fourier { features } => match fixed_lengthscale(options, inputs.ncols()) {
-                Some(length) => {
-                    Basis::Fourier(Fourier::new(inputs.ncols(), features, 0.5 / (length * length), options.seed)?)
-                }
+                Some(length) => Basis::Fourier {
+                    fourier: Fourier::new(inputs.ncols(), features, 0.5 / (length * length), options.seed)?,
+                    range: Range::whole(scaled.as_ref()),
+                },
                 None => {
                     let per_input = options.lengthscale == Lengthscale::Each;
                     let (waves, learnt) = Waves::learn(scaled.as_ref(), training, features, per_input, options.seed)?;
@@ -286,7 +293,10 @@ impl FeatureMap {
             Basis::Polynomial { polynomial, powers } => {
                 powers.transform(polynomial.transform(scaled.as_ref()).as_ref())
             }
-            Basis::Fourier(fourier) => fourier.transform(scaled.as_ref()),
+            Basis::Fourier { fourier, range } => {
+                check_columns(range.low.len(), inputs)?;
+                fourier.transform(range.hold(scaled.as_ref()).as_ref())
+            }
             Basis::Waves(waves) => waves.transform(scaled.as_ref()),
             Basis::Smooth(smooth) => smooth.transform(scaled.as_ref()),
             Basis::Kernel(kernel) => kernel.transform(scaled.as_ref()),
@@ -303,11 +313,13 @@ impl FeatureMap {
         })
     }
 
-    /// The inputs of a learnt curve that lie outside the range of the training rows, each with the number of rows.
+    /// The inputs of Fourier features or a learnt curve that lie outside the range of the training rows, each with the number of rows.
     pub fn beyond(&self, inputs: MatRef<'_, f64>) -> Result<Vec<(usize, usize)>, FeatureError> {
         let scaled = self.inputs.transform(inputs)?;
         Ok(match &self.basis {
-            Basis::Waves(Waves { range, .. }) | Basis::Smooth(Smooth { range, .. }) => range.beyond(scaled.as_ref()),
+            Basis::Fourier { range, .. } | Basis::Waves(Waves { range, .. }) | Basis::Smooth(Smooth { range, .. }) => {
+                range.beyond(scaled.as_ref())
+            }
             _ => Vec::new(),
         })
     }
@@ -332,7 +344,7 @@ impl FeatureMap {
                         .map(move |power| if power == 1 { name.clone() } else { format!("{name}^{power}") })
                 })
                 .collect(),
-            Basis::Fourier(fourier) => wave_names(fourier).collect(),
+            Basis::Fourier { fourier, .. } => wave_names(fourier).collect(),
             Basis::Waves(waves) => inputs.iter().cloned().chain(wave_names(&waves.fourier)).collect(),
             Basis::Smooth(smooth) => {
                 inputs.iter().cloned().chain((1..=smooth.size()).map(|k| format!("curve {k}"))).collect()
@@ -349,8 +361,10 @@ impl FeatureMap {
                 let count = inputs.checked_mul(polynomial.degree);
                 count == Some(powers.mean.len()) && count == Some(powers.scale.len())
             }
-            Basis::Fourier(fourier) => {
-                fourier.inputs == inputs && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
+            Basis::Fourier { fourier, range } => {
+                range.is_consistent(inputs)
+                    && fourier.inputs == inputs
+                    && inputs.checked_mul(fourier.phases.len()) == Some(fourier.frequencies.len())
             }
             Basis::Smooth(smooth) => smooth.is_consistent(inputs),
             Basis::Waves(Waves { fourier, range, log_scales }) => {
@@ -371,7 +385,7 @@ impl FeatureMap {
         match &self.basis {
             Basis::Linear => inputs.to_vec(),
             Basis::Polynomial { polynomial, .. } => (0..inputs.len() * polynomial.degree).collect(),
-            Basis::Fourier(fourier) => (0..fourier.phases.len()).collect(),
+            Basis::Fourier { fourier, .. } => (0..fourier.phases.len()).collect(),
             // One precision for the lines, one for the curve.
             Basis::Waves(waves) => lines_and_curve(inputs.len(), waves.fourier.phases.len()),
             Basis::Smooth(smooth) => lines_and_curve(inputs.len(), smooth.size()),

@@ -14,13 +14,22 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range of these rows.
+    /// The range of these rows, at most to ±6.
     pub fn of(inputs: MatRef<'_, f64>) -> Self {
+        Self::within(inputs, FARTHEST)
+    }
+
+    /// The whole range of these rows.
+    pub fn whole(inputs: MatRef<'_, f64>) -> Self {
+        Self::within(inputs, f64::INFINITY)
+    }
+
+    fn within(inputs: MatRef<'_, f64>, farthest: f64) -> Self {
         let end = |pick: fn(f64, f64) -> f64, start: f64| -> Vec<f64> {
-            let limited = |value: &f64| value.clamp(-FARTHEST, FARTHEST);
+            let limited = |value: &f64| value.clamp(-farthest, farthest);
             inputs.col_iter().map(|column| column.iter().map(limited).fold(start, pick)).collect()
         };
-        Self { low: end(f64::min, FARTHEST), high: end(f64::max, -FARTHEST) }
+        Self { low: end(f64::min, farthest), high: end(f64::max, -farthest) }
     }
 
     /// Rows with every input inside.
