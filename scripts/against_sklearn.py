@@ -87,6 +87,8 @@ def main(folder, ours):
             cell["robustard"].append(row["rmse"])
             for method, error in json.loads((folder / name).read_text())["errors"].items():
                 cell[method].append(error)
+    if not cells:
+        sys.exit(f"no score of the default in {ours} belongs to a split in {folder}")
     names = list(next(iter(cells.values())))
     print(f"{'':16}" + "".join(f"{name:>17}" for name in names))
     lowest = near = 0
