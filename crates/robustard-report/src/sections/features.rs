@@ -41,6 +41,8 @@ pub fn section(view: &View<'_>) -> Section {
     } else {
         ""
     };
+    // The line of a curve is only a part of its effect: the most relevant are named instead.
+    let most: Vec<&str> = kept.iter().take(3).map(|feature| feature.name.as_str()).collect();
     let clear = kept.iter().filter(is_clear).count();
     let first: Vec<&str> = kept.iter().filter(is_clear).take(3).map(|feature| feature.name.as_str()).collect();
     let answer = if kept.is_empty() {
@@ -52,6 +54,7 @@ pub fn section(view: &View<'_>) -> Section {
             count => format!(" {count} do not matter and are left out."),
         };
         let clear = match clear {
+            _ if view.regression.features.bends().is_some() => format!("most relevant: {}", most.join(", ")),
             0 => "none has an effect that is clearly not zero".to_owned(),
             1 => format!("one has an effect that is clearly not zero: {}", first.join(", ")),
             count if count <= first.len() => {

@@ -21,13 +21,14 @@ pub(super) fn best<O: Observer + Send>(
     chooses_noise: bool,
     observer: &mut O,
 ) -> Result<Best, RegressionError> {
-    let mut fit = |settings: Settings, set_aside: Option<Vec<usize>>| -> Result<Candidate, RegressionError> {
+    let mut fit = |settings: Settings, start: Option<Start>, set_aside: Option<Vec<usize>>| {
         let given = RegressionOptions { settings, ..options.clone() };
-        let (features, start) = prepared.learn_features(&given)?;
-        Ok(Candidate::new(prepared.fit(features, start, &given, set_aside, observer)?))
+        let (features, learnt) = prepared.learn_features(&given)?;
+        let fitted = prepared.fit(features, start.or(learnt), &given, set_aside, observer)?;
+        Ok::<Candidate, RegressionError>(Candidate::new(fitted))
     };
     if !chooses_noise {
-        let candidate = fit(options.settings.clone(), None)?;
+        let candidate = fit(options.settings.clone(), None, None)?;
         return Ok(Best { compared: vec![candidate.describe()], place: 0, reasons: Vec::new(), candidate });
     }
     let mut shared = options.settings.clone().with_shared_noise();
@@ -38,38 +39,31 @@ pub(super) fn best<O: Observer + Send>(
     if !options.features.learns_lengthscales() {
         priors.push(NoisePrior::StudentT(Degrees::Fixed(robustard::noise::DEFAULT_DEGREES)));
     }
-    let mut candidates = vec![fit(shared.clone(), None)?];
+    let mut candidates = vec![fit(shared.clone(), None, None)?];
     if prepared.target_is_lumpy() {
         let candidate = candidates.swap_remove(0);
         let compared = vec![candidate.describe()];
         return Ok(Best { candidate, compared, place: 0, reasons: vec![lumpy_reason()] });
     }
     for prior in priors {
-        candidates.push(fit(robust(prior), None)?);
+        candidates.push(fit(robust(prior), None, None)?);
     }
     if options.features.kind == FeatureKind::Linear && choose_noise(&candidates).0 == 0 {
         // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
         let errors: Vec<f64> = candidates[0].regression().diagnose().loo_residual.iter().map(|r| r.abs()).collect();
-        let start = start_from(fit(shared, Some(worse_half(&errors)))?.regression());
-        let given = RegressionOptions { settings: robust(NoisePrior::Contaminated), ..options.clone() };
-        let (features, _) = prepared.learn_features(&given)?;
-        let other = Candidate::new(prepared.fit(features, Some(start), &given, None, observer)?);
+        let start = start_from(fit(shared, None, Some(worse_half(&errors)))?.regression());
+        let other = fit(robust(NoisePrior::Contaminated), Some(start), None)?;
         if other.bound() > candidates[1].bound() {
             candidates[1] = other;
         }
     }
-    let mut fit = |settings: Settings, set_aside: Option<Vec<usize>>| -> Result<Candidate, RegressionError> {
-        let given = RegressionOptions { settings, ..options.clone() };
-        let (features, start) = prepared.learn_features(&given)?;
-        Ok(Candidate::new(prepared.fit(features, start, &given, set_aside, observer)?))
-    };
     let mut compared: Vec<Compared> = candidates.iter().map(Candidate::describe).collect();
     let (mut place, reason) = choose_noise(&candidates);
     let mut reasons = vec![reason];
     let mut candidate = candidates.swap_remove(place);
     if options.features.kind == FeatureKind::Linear
         && let Some((guarded, reason)) = guard(prepared, &candidate, &mut |set_aside| {
-            fit(candidate.regression().options.settings.clone(), Some(set_aside))
+            fit(candidate.regression().options.settings.clone(), None, Some(set_aside))
         })?
     {
         reasons.push(reason);

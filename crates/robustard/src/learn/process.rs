@@ -143,6 +143,14 @@ impl<'a> Process<'a> {
         Some(())
     }
 
+    /// K⁻¹y, with the factor of K left in the room.
+    fn solve(&self, point: &Point, variance: &[f64], room: &mut Room) -> Option<Vec<f64>> {
+        self.factorise(point, variance, room)?;
+        let mut solved = self.target.clone();
+        room.factor.solve(&mut solved);
+        Some(solved)
+    }
+
     /// The variances of the rows' targets: sλ, divided by how often the row counts.
     fn scaled_variance(&self, point: &Point, variance: &[f64]) -> Vec<f64> {
         variance.iter().zip(&self.row_weight).map(|(v, w)| point.noise_scale * v / w).collect()
@@ -212,9 +220,7 @@ impl<'a> Process<'a> {
         let point = self.point(parameters);
         let scaled = self.scaled_variance(&point, variance);
         let mut room = self.room.borrow_mut();
-        self.factorise(&point, &scaled, &mut room)?;
-        let mut solved = self.target.clone();
-        room.factor.solve(&mut solved);
+        let solved = self.solve(&point, &scaled, &mut room)?;
         let mut precision = vec![0.0; solved.len()];
         room.factor.inverse_diagonal(&mut precision);
         Some(LeftOut {
@@ -234,9 +240,7 @@ impl<'a> Process<'a> {
         let n = self.target.len();
         let point = self.point(parameters);
         let mut room = self.room.borrow_mut();
-        self.factorise(&point, &self.scaled_variance(&point, variance), &mut room)?;
-        let mut solved = self.target.clone();
-        room.factor.solve(&mut solved);
+        let solved = self.solve(&point, &self.scaled_variance(&point, variance), &mut room)?;
         let centres = Mat::from_fn(n, self.inputs.len(), |i, j| self.inputs[j][i]);
         let (mut mean, mut latent) = (Vec::new(), Vec::new());
         for start in (0..inputs.nrows()).step_by(BLOCK) {
@@ -271,9 +275,7 @@ impl Evidence for Process<'_> {
         let point = self.point(parameters);
         let scaled = self.scaled_variance(&point, variance);
         let mut room = self.room.borrow_mut();
-        self.factorise(&point, &scaled, &mut room)?;
-        let mut solved = self.target.clone();
-        room.factor.solve(&mut solved);
+        let solved = self.solve(&point, &scaled, &mut room)?;
         let Room { inverse, factor, .. } = &mut *room;
         triangular_matmul(
             inverse.as_mut(),
