@@ -13,9 +13,13 @@ fn table(text: String) -> Table {
 }
 
 fn choose(table: &Table, target: &str) -> Regression {
+    choose_with(table, EncodeOptions::new(target))
+}
+
+fn choose_with(table: &Table, encode: EncodeOptions) -> Regression {
     let (kind, lengthscale) = (FeatureKind::Linear, Lengthscale::Each);
     let options = RegressionOptions {
-        encode: EncodeOptions::new(target),
+        encode,
         features: FeatureOptions { kind, lengthscale, seed: 0, standardize: true, centre: true },
         intercept: true,
         settings: Settings::default(),
@@ -162,15 +166,16 @@ fn copies_and_equal_weights_do_not_pass_for_precision() {
     let text = |curve: f64, copied: usize| {
         (0..150).chain(0..copied).fold("x,z,y,w\n".to_owned(), |text, i| text + &line(i, curve))
     };
-    let without = |table: &Table| {
-        let names: Vec<String> = table.names().into_iter().filter(|name| name != "w").collect();
-        let columns = names.into_iter().map(|name| (name.clone(), table.column(&name).unwrap().clone()));
-        Table::from_columns(columns.collect())
+    let unweighted = |text: String| {
+        choose_with(&table(text), EncodeOptions { exclude: vec!["w".to_owned()], ..EncodeOptions::new("y") })
     };
-    assert!(!is_curve(choose(&without(&table(text(0.0, 40))), "y").choice.as_ref().unwrap()));
-    let (plain, copied) = (choose(&without(&table(text(2.0, 0))), "y"), choose(&without(&table(text(2.0, 40))), "y"));
-    assert!(is_curve(copied.choice.as_ref().unwrap()));
-    assert!((copied.quality.loo_rmse / plain.quality.loo_rmse - 1.0).abs() < 0.15, "{:?}", copied.quality);
+    assert!(!is_curve(unweighted(text(0.0, 40)).choice.as_ref().unwrap()));
+    let plain = unweighted(text(2.0, 0));
+    let encode = EncodeOptions { weights: Some("w".to_owned()), ..EncodeOptions::new("y") };
+    for other in [unweighted(text(2.0, 40)), choose_with(&table(text(2.0, 0)), encode)] {
+        assert!(is_curve(other.choice.as_ref().unwrap()));
+        assert!((other.quality.loo_rmse / plain.quality.loo_rmse - 1.0).abs() < 0.15, "{:?}", other.quality);
+    }
 }
 
 /// Two values of a target are no inliers and outliers.
