@@ -28,7 +28,7 @@ enum Experiment {
     /// The default against shared noise, the paper's recipe and fixed lengthscales, on nine data sets
     #[command(after_help = "Example:\n  robustard reproduce default --data data --sets yacht,boston --seeds 100-102")]
     Default(DefaultExperiment),
-    /// The default on the paper's synthetic linear design, against weighting every row by its true precision
+    /// The default on the paper's synthetic linear design, against knowing the noise of every row
     #[command(after_help = "Example:\n  robustard reproduce synthetic --seeds 100-109")]
     Synthetic(SyntheticExperiment),
 }
@@ -54,7 +54,7 @@ impl SyntheticExperiment {
         )?;
         writeln!(
             out,
-            "  error of the weights  {} (every row weighted by its true precision: {}; ratio {:.3})",
+            "  error of the weights  {} (with the noise of every row known: {}; ratio {:.3})",
             short(own),
             short(oracle),
             own / oracle

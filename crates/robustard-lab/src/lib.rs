@@ -23,6 +23,12 @@ pub enum LabError {
         /// The names there are.
         known: String,
     },
+    /// A matrix cannot be a problem.
+    #[error(transparent)]
+    Problem(#[from] robustard::ProblemError),
+    /// A solver failed.
+    #[error(transparent)]
+    Solver(#[from] robustard::FitError),
     /// A fit failed.
     #[error("{set}, seed {seed}, {method}: {error}")]
     Fit {

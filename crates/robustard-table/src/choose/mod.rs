@@ -176,9 +176,9 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
         (given.features.kind, given.auto) = (kind, Auto::default());
         given
     };
-    let best_of = |kind: FeatureKind, observer: &mut O| match kind {
+    let best_of = |kind: FeatureKind, line_errors: &[f64], observer: &mut O| match kind {
         FeatureKind::Smooth { .. } if options.auto.noise => {
-            smooth::best(prepared, &given(kind), options.auto.features, observer)
+            smooth::best(prepared, &given(kind), options.auto.features, line_errors, observer)
         }
         _ => linear::best(prepared, &given(kind), options.auto.noise, observer).map(Ok),
     };
@@ -187,7 +187,9 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
         let curve = if prepared.len() < LEAST_CURVE_ROWS {
             Err(format!("lines, because {} rows are too few for a curve", prepared.len()))
         } else {
-            best_of(FeatureKind::Smooth { centres: None }, observer)?
+            let left_out = lines.candidate.regression().diagnose().loo_residual;
+            let errors: Vec<f64> = left_out.iter().map(|error| error.abs()).collect();
+            best_of(FeatureKind::Smooth { centres: None }, &errors, observer)?
         };
         match curve {
             Ok(curve) => {
@@ -197,7 +199,7 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
             Err(why_not) => Best { reasons: [lines.reasons, vec![why_not]].concat(), ..lines },
         }
     } else {
-        best_of(options.features.kind, observer)?.expect("a kind that was asked for is fitted")
+        best_of(options.features.kind, &[], observer)?.expect("a kind that was asked for is fitted")
     };
     best.compared[best.place].chosen = true;
     let mut fitted = best.candidate.fitted;

@@ -4,15 +4,21 @@ use robustard::features::{Effort, FeatureError, LearntSmooth};
 use robustard::predictive::BaseNoise;
 use robustard::{NoiseKind, NoisePrior, Observer};
 
+use super::distance::median;
 use super::linear::{lumpy_reason, worse_half};
 use super::{Best, CLEAR_GAIN, Candidate, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, needs_robust_noise, why_shared};
 use crate::prepared::Prepared;
 use crate::regression::{RegressionError, RegressionOptions};
 
-/// Robust standard deviations between which errors begin to be gross at first sight.
+/// Robust standard deviations between which errors begin to be gross at first sight, of a curve and of lines.
 const GROSS_AT_FIRST: [f64; 2] = [4.0, 30.0];
+const GROSS_FOR_LINES: [f64; 2] = [1.5, 30.0];
 /// Standard deviations of the rows kept beyond which it is gross.
 const GROSS: f64 = 4.0;
+/// Share of the rows that have to stand apart from lines to be a start of their own.
+const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
+/// Gain in nats per row that robust noise has to bring when the large errors are a crowd of their own, which heavy tails are not.
+const LEAST_GAIN_OF_CROWD: f64 = 0.03;
 /// How often the rows set aside are looked at again.
 const PASSES: usize = 4;
 
@@ -21,12 +27,27 @@ pub(super) fn best<O: Observer + Send>(
     prepared: &Prepared,
     options: &RegressionOptions,
     must_bend: bool,
+    line_errors: &[f64],
     observer: &mut O,
 ) -> Result<Result<Best, String>, RegressionError> {
     let features = &options.features;
     let kind = features.kind;
-    let contaminated = (NoiseKind::PerRow, NoisePrior::Contaminated);
-    let mut robust = match prepared.learn_smooth(features, contaminated, &[], must_bend, Effort::Sketch, None) {
+    let [contaminated, shared_noise] =
+        [(NoiseKind::PerRow, NoisePrior::Contaminated), (NoiseKind::Shared, NoisePrior::Flat)];
+    let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
+        prepared.learn_smooth(features, noise, set_aside, must_bend && from.is_none(), effort, from)
+    };
+    // Noise with outliers has many optima. Wrong rows that lines tell apart are another start.
+    let suspects = suspects(line_errors);
+    let trimmed = (!suspects.is_empty()).then(|| learn(shared_noise, &suspects, Effort::Sketch, None));
+    let trimmed = trimmed.and_then(Result::ok);
+    let sketch = match learn(contaminated, &[], Effort::Sketch, None) {
+        Err(RegressionError::Features(FeatureError::Straight { .. })) if trimmed.is_some() => {
+            prepared.learn_smooth(features, contaminated, &[], false, Effort::Sketch, None)
+        }
+        sketch => sketch,
+    };
+    let mut robust = match sketch {
         Ok(learnt) => learnt,
         Err(RegressionError::Features(FeatureError::Straight { gain, rows })) => {
             let why = if gain > 0.05 {
@@ -41,17 +62,22 @@ pub(super) fn best<O: Observer + Send>(
         }
         Err(error) => return Err(error),
     };
-    let shared_noise = (NoiseKind::Shared, NoisePrior::Flat);
-    let mut learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Sketch, None)?;
+    let mut learnt = learn(shared_noise, &[], Effort::Sketch, Some(&robust))?;
     let gain = |robust: &LearntSmooth, shared: &LearntSmooth| robust.evidence - shared.evidence;
-    if gain(&robust, &learnt) <= CLEAR_GAIN {
-        robust = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
-        learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
+    let is_clear = gain(&robust, &learnt) > CLEAR_GAIN;
+    if !is_clear {
+        robust = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
+        learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
         if gain(&robust, &learnt) <= LEAST_GAIN {
-            // Noise with outliers has many optima: another start, without the half of the rows that fits worse.
-            let half = worse_half(&errors_in_deviations(&learnt));
-            let trimmed = prepared.learn_smooth(features, shared_noise, &half, false, Effort::Settle, Some(&learnt))?;
-            let other = prepared.learn_smooth(features, contaminated, &[], false, Effort::Settle, Some(&trimmed))?;
+            let other = match &trimmed {
+                Some(trimmed) => learn(contaminated, &[], Effort::Whole, Some(trimmed))?,
+                None => {
+                    // Or the half of the rows that fits better.
+                    let half = worse_half(&errors_in_deviations(&learnt));
+                    let trimmed = learn(shared_noise, &half, Effort::Settle, Some(&learnt))?;
+                    learn(contaminated, &[], Effort::Settle, Some(&trimmed))?
+                }
+            };
             if other.evidence > robust.evidence {
                 robust = other;
             }
@@ -59,7 +85,10 @@ pub(super) fn best<O: Observer + Send>(
     }
     let gain = gain(&robust, &learnt);
     let error = |learnt: &LearntSmooth| robustard::metrics::rmse(&learnt.left_out.residual, &vec![0.0; prepared.len()]);
-    let is_dirty = !prepared.target_is_lumpy() && needs_robust_noise(gain, error(&robust), error(&learnt));
+    let gap = Gap::widest(&errors_in_deviations(&robust), GROSS_AT_FIRST);
+    let is_apart = gain > LEAST_GAIN_OF_CROWD && gap.has_crowd_beyond();
+    let is_dirty =
+        !prepared.target_is_lumpy() && (is_apart || needs_robust_noise(gain, error(&robust), error(&learnt)));
     let compared = [(&robust, "contaminated"), (&learnt, "shared")].map(|(learnt, noise)| {
         let inlier = learnt.start.noise.variance(0.0);
         let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
@@ -76,9 +105,9 @@ pub(super) fn best<O: Observer + Send>(
     });
     let (set_aside, reason) = if is_dirty {
         let set_aside;
-        let whole = prepared.learn_smooth(features, contaminated, &[], false, Effort::Whole, Some(&robust))?;
+        let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         (learnt, set_aside) = set_gross_errors_aside(whole, |set_aside, effort, from| {
-            prepared.learn_smooth(features, shared_noise, set_aside, false, effort, Some(from))
+            learn(shared_noise, set_aside, effort, Some(from))
         })?;
         let count = set_aside.len();
         let rows = if count == 1 { "row" } else { "rows" };
@@ -92,7 +121,9 @@ pub(super) fn best<O: Observer + Send>(
         };
         (set_aside, reason)
     } else {
-        learnt = prepared.learn_smooth(features, shared_noise, &[], false, Effort::Whole, Some(&learnt))?;
+        if is_clear {
+            learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
+        }
         let reason = if prepared.target_is_lumpy() { lumpy_reason() } else { why_shared("contaminated", gain) };
         (Vec::new(), reason)
     };
@@ -112,12 +143,7 @@ fn set_gross_errors_aside(
     robust: LearntSmooth,
     mut learn: impl FnMut(&[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, RegressionError>,
 ) -> Result<(LearntSmooth, Vec<usize>), RegressionError> {
-    let z = errors_in_deviations(&robust);
-    let mut sorted = z.clone();
-    sorted.sort_by(f64::total_cmp);
-    let unit = (MEDIAN_TO_DEVIATION * sorted[sorted.len() / 2]).max(f64::MIN_POSITIVE);
-    let beyond = |z: &[f64], limit: f64| -> Vec<usize> { (0..z.len()).filter(|&row| z[row] > limit).collect() };
-    let mut set_aside = beyond(&z, unit * emptiest(&z, unit));
+    let mut set_aside = gross_at_first(&errors_in_deviations(&robust));
     let look_again = |learnt: &LearntSmooth, set_aside: &[usize]| -> Vec<usize> {
         let z = errors_in_deviations(learnt);
         let mut kept = z.clone();
@@ -142,18 +168,59 @@ fn set_gross_errors_aside(
     Ok((learnt, found))
 }
 
-/// Where fewest errors are, with at least half of all large ones beyond: ordinary errors get rarer with size, gross ones come in a
-/// crowd of their own.
-fn emptiest(z: &[f64], unit: f64) -> f64 {
-    const STEPS: i32 = 40;
-    /// Errors within this share of a limit are counted.
-    const NEAR: f64 = 0.2;
-    let [low, high] = GROSS_AT_FIRST;
-    let near = |limit: f64| z.iter().filter(|z| (*z / unit - limit).abs() < NEAR * limit).count();
-    let beyond = |limit: f64| z.iter().filter(|z| *z / unit > limit).count();
-    let limits = (0..=STEPS).map(|step| low * (high / low).powf(f64::from(step) / f64::from(STEPS)));
-    // The last of equals: in doubt an error is not gross.
-    limits.rev().filter(|limit| 2 * beyond(*limit) >= beyond(low)).min_by_key(|limit| near(*limit)).unwrap_or(low)
+fn beyond(errors: &[f64], limit: f64) -> Vec<usize> {
+    (0..errors.len()).filter(|&row| errors[row] > limit).collect()
+}
+
+/// The rows whose errors stand apart.
+fn gross_at_first(errors: &[f64]) -> Vec<usize> {
+    let gap = Gap::widest(errors, GROSS_AT_FIRST);
+    beyond(errors, gap.limit)
+}
+
+/// The rows whose errors stand apart from lines, if they are a crowd of their own.
+fn suspects(line_errors: &[f64]) -> Vec<usize> {
+    if line_errors.is_empty() {
+        return Vec::new();
+    }
+    let gap = Gap::widest(line_errors, GROSS_FOR_LINES);
+    let found = if gap.has_crowd_beyond() { beyond(line_errors, gap.limit) } else { Vec::new() };
+    let share = found.len() as f64 / line_errors.len() as f64;
+    if SUSPECTS.contains(&share) { found } else { Vec::new() }
+}
+
+/// Where fewest errors are.
+struct Gap {
+    limit: f64,
+    /// Errors near the limit, and most of them near any limit beyond.
+    near: usize,
+    crowd: usize,
+}
+
+impl Gap {
+    /// In a range of robust standard deviations, with at least half of all large errors beyond: ordinary errors get rarer with
+    /// size, gross ones come in a crowd of their own.
+    fn widest(errors: &[f64], [low, high]: [f64; 2]) -> Self {
+        const STEPS: i32 = 40;
+        /// Errors within this share of a limit are counted.
+        const NEAR: f64 = 0.2;
+        let unit = (MEDIAN_TO_DEVIATION * median(errors)).max(f64::MIN_POSITIVE);
+        let near = |limit: f64| errors.iter().filter(|e| (*e / unit - limit).abs() < NEAR * limit).count();
+        let beyond = |limit: f64| errors.iter().filter(|e| *e / unit > limit).count();
+        let limits = (0..=STEPS).map(|step| low * (high / low).powf(f64::from(step) / f64::from(STEPS)));
+        let counts: Vec<(f64, usize)> = limits.map(|limit| (limit, near(limit))).collect();
+        let large = beyond(low);
+        let many_beyond = counts.iter().filter(|(limit, _)| 2 * beyond(*limit) >= large);
+        // The last of equals: in doubt an error is not gross.
+        let &(limit, fewest) = many_beyond.rev().min_by_key(|(_, near)| *near).unwrap_or(&counts[0]);
+        let crowd = counts.iter().filter(|(other, _)| *other > limit).map(|(_, near)| *near).max().unwrap_or(0);
+        Self { limit: unit * limit, near: fewest, crowd }
+    }
+
+    /// Whether there are more errors somewhere beyond, and not by chance.
+    fn has_crowd_beyond(&self) -> bool {
+        self.crowd as f64 > self.near as f64 + 3.0 * (self.near as f64).sqrt()
+    }
 }
 
 /// Errors of left-out rows, in standard deviations given what the curve knows there.

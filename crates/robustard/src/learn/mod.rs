@@ -116,7 +116,9 @@ impl Progress {
             let now = evidence.evaluate(&self.parameters, &self.variance)?;
             update_noise(&mut self.noise, &mut self.variance, &now.second_moment, evidence.row_weight());
         }
-        self.evaluations += updates;
+        let cost = evidence.evaluate(&self.parameters, &self.variance)?.cost;
+        self.bound = cost + self.noise.penalty(&self.variance, evidence.row_weight());
+        self.evaluations += updates + 1;
         Some(())
     }
 

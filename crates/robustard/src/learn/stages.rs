@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::curve::{Curve, Shape};
 use super::process::{Point, Process};
-use super::{LearningNoise, Progress, VARIANCE_BOUNDS};
+use super::{LearningNoise, Progress, VARIANCE_BOUNDS, update_noise};
 use crate::noise::NoiseModel;
 use crate::predictive::LeftOut;
 
@@ -108,13 +108,21 @@ pub(crate) fn learn_curve(
     };
     let known = from.filter(|from| from.order == order);
     let (mut stage, mut progress) = if let Some(from) = known {
-        let stage = process(last);
+        let is_sketch = options.effort == Effort::Sketch && !is_one_stage;
+        let stage = process(if is_sketch { first } else { last });
         let rows = stage.target.len();
         let parameters = from.parameters.clone();
         let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
         if std::mem::discriminant(&from.noise) == std::mem::discriminant(&progress.noise) {
             progress.noise = from.noise;
             progress.variance = order[..rows].iter().map(|&row| from.noise_variance[row]).collect();
+        } else if !progress.noise.is_shared() {
+            // The rows that the curve does not explain are known already.
+            let LeftOut { residual, latent_variance } = &from.left_out;
+            let moment = |&row: &usize| residual[row].powi(2) + latent_variance[row];
+            let moments: Vec<f64> = order[..rows].iter().map(moment).collect();
+            progress.noise.start_at(&moments, VARIANCE_BOUNDS);
+            update_noise(&mut progress.noise, &mut progress.variance, &moments, &stage.row_weight);
         }
         (stage, progress)
     } else {
@@ -131,6 +139,7 @@ pub(crate) fn learn_curve(
     }
     match (options.effort, known) {
         (Effort::Settle, Some(_)) => progress.settle(&stage, SETTLING_UPDATES).ok_or(NotLearnt::Failed)?,
+        (Effort::Sketch, Some(_)) => progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?,
         (Effort::Whole, Some(_)) => progress.advance(&stage, options.noise, last_rounds).ok_or(NotLearnt::Failed)?,
         (Effort::Whole, None) if !is_one_stage => {
             let next = process(last);
