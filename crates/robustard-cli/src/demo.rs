@@ -6,28 +6,15 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use rand::seq::SliceRandom;
-use rand::seq::index::sample;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use rand_distr::StandardNormal;
-use robustard::faer::MatRef;
-use robustard::features::{FeatureKind, FeatureOptions, Lengthscale, Standardizer};
+use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Iteration, Preset, Settings};
+use robustard_lab::mcycle::{DEGREE, FOLDS, Motorcycle, SHIFT, SPREAD, WRONG_ROWS};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
 use crate::report::{Pages, refuse_figures};
 use crate::{Ending, Outcome};
 
-/// Head acceleration in a simulated motorcycle crash (Silverman, 1985).
-const MCYCLE: &str = include_str!("../data/mcycle.csv");
-const DEGREE: usize = 12;
-const WRONG_ROWS: usize = 6;
-/// Wrong targets are moved by ±SHIFT·N(1, SPREAD²) standard deviations, as in the paper's tabular experiments.
-const SHIFT: f64 = 3.0;
-const SPREAD: f64 = 0.25;
-const FOLDS: usize = 10;
 const INPUT: &str = "time";
 const TARGET: &str = "acceleration";
 const LEVEL: f64 = 0.95;
@@ -66,45 +53,9 @@ fn methods() -> [Method; 3] {
     ]
 }
 
-/// The data with some targets made wrong.
-struct Motorcycle {
-    times: Vec<f64>,
-    original: Vec<f64>,
-    target: Vec<f64>,
-    wrong: Vec<usize>,
-}
-
-impl Motorcycle {
-    fn new(seed: u64) -> Outcome<Self> {
-        let mut times = Vec::new();
-        let mut original = Vec::new();
-        for line in MCYCLE.lines().skip(1) {
-            let (time, acceleration) = line.split_once(',').ok_or("the embedded data is damaged")?;
-            times.push(time.parse()?);
-            original.push(acceleration.parse()?);
-        }
-        let scale = standard_deviation(&original);
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut wrong = sample(&mut rng, times.len(), WRONG_ROWS).into_vec();
-        wrong.sort_unstable();
-        let mut target = original.clone();
-        for &row in &wrong {
-            let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
-            target[row] += sign * SHIFT * scale * (1.0 + SPREAD * rng.sample::<f64, _>(StandardNormal));
-        }
-        Ok(Self { times, original, target, wrong })
-    }
-}
-
-impl Motorcycle {
-    fn table(&self, rows: &[usize]) -> Table {
-        let column = |values: &[f64]| Table::number_column(rows.iter().map(|&row| values[row]));
-        Table::from_columns(vec![(INPUT.to_owned(), column(&self.times)), (TARGET.to_owned(), column(&self.target))])
-    }
-}
-
-fn standard_deviation(values: &[f64]) -> f64 {
-    Standardizer::fit(MatRef::from_column_major_slice(values, values.len(), 1)).scale[0]
+fn table(data: &Motorcycle, rows: &[usize]) -> Table {
+    let column = |values: &[f64]| Table::number_column(rows.iter().map(|&row| values[row]));
+    Table::from_columns(vec![(INPUT.to_owned(), column(&data.times)), (TARGET.to_owned(), column(&data.target))])
 }
 
 /// Fits all powers of time.
@@ -133,17 +84,11 @@ struct Score {
     nll: f64,
 }
 
-/// Trains on nine tenths of the rows with their wrong targets, tests on the original targets of the rest. The first and the
-/// last row are always trained on: beyond the rows it has seen, a polynomial of this degree can be anywhere.
+/// Trains on nine tenths of the rows with their wrong targets, tests on the original targets of the rest.
 fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<Score> {
-    let n = data.times.len();
-    let mut order: Vec<usize> = (1..n - 1).collect();
-    order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
     let (mut actual, mut predicted, mut deviation) = (Vec::new(), Vec::new(), Vec::new());
-    for fold in 0..FOLDS {
-        let test: Vec<usize> = order.iter().copied().skip(fold).step_by(FOLDS).collect();
-        let train: Vec<usize> = (0..n).filter(|row| !test.contains(row)).collect();
-        let prediction = fit(&data.table(&train), settings)?.predict(&data.table(&test), LEVEL)?;
+    for (train, test) in data.folds(seed) {
+        let prediction = fit(&table(data, &train), settings)?.predict(&table(data, &test), LEVEL)?;
         actual.extend(test.iter().map(|&row| data.original[row]));
         predicted.extend(prediction.mean);
         deviation.extend(prediction.std);
@@ -157,8 +102,8 @@ impl Demo {
         if let Some(folder) = &self.figures {
             refuse_figures(folder, self.force)?;
         }
-        let data = Motorcycle::new(self.seed)?;
-        let table = data.table(&(0..data.times.len()).collect::<Vec<_>>());
+        let data = Motorcycle::new(self.seed);
+        let table = table(&data, &(0..data.times.len()).collect::<Vec<_>>());
         let methods = methods();
         let fits: Vec<Regression> =
             methods.iter().map(|method| fit(&table, &method.settings)).collect::<Outcome<_>>()?;

@@ -83,6 +83,8 @@ enum Ending {
     Done,
     /// The fit did not converge and `--strict` was given.
     NotConverged,
+    /// Ctrl-C, with everything that was done kept.
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Interrupted) => ExitCode::from(130),
         Ok(Ending::NotConverged) => {
             say("error: the fit has not converged (--strict)");
             ExitCode::from(3)

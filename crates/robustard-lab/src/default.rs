@@ -13,8 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::LabError;
 use crate::protocol::{DataSet, Split};
 
-/// The paper's best RMSE of each set and contamination, over all its methods.
-const PAPER: &str = include_str!("../data/paper-best.csv");
 const FEATURES: usize = 256;
 
 /// A way to fit.
@@ -143,29 +141,4 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
         recall,
         seconds,
     })
-}
-
-/// The paper's best RMSE in a cell, and the method that had it.
-pub fn paper_best(set: &str, contamination: f64) -> Option<(f64, &'static str)> {
-    PAPER.lines().skip(1).find_map(|line| {
-        let mut fields = line.split(',');
-        let (name, share) = (fields.next()?, fields.next()?.parse::<f64>().ok()?);
-        let (method, rmse) = (fields.next()?, fields.next()?.parse::<f64>().ok()?);
-        (name == set && share == contamination).then_some((rmse, method))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_papers_best_figures_are_there() {
-        assert_eq!(paper_best("yacht", 0.1), Some((3.75, "mackay")));
-        assert_eq!(paper_best("concrete", 0.0), Some((5.14, "gp")));
-        assert_eq!(paper_best("concrete", 0.3), None);
-        for set in crate::protocol::DATA_SETS {
-            assert!([0.0, 0.1].iter().all(|share| paper_best(set.name, *share).is_some()), "{}", set.name);
-        }
-    }
 }

@@ -1,9 +1,23 @@
 //! Experiments: [`protocol`] makes splits of public data sets, [`default`] compares the default with what it replaces on them,
 //! [`verdict`] sums that up; [`synthetic`] has sparse linear data of which everything is known.
 
+pub mod blr;
 pub mod default;
+pub mod document;
+pub mod experiment;
+pub mod findings;
+pub mod kernel;
+pub mod mcycle;
+pub mod method;
+pub mod neural;
+pub mod paper;
 pub mod protocol;
+pub mod results;
+pub mod runner;
+pub mod stars;
 pub mod synthetic;
+pub mod tabular;
+pub mod trial;
 pub mod verdict;
 
 use robustard_table::{RegressionError, TableError};
@@ -23,6 +37,70 @@ pub enum LabError {
         /// The names there are.
         known: String,
     },
+    /// There is no such method.
+    #[error("there is no method '{name}'; they are {known}")]
+    UnknownMethod {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// Nobody knows the noise of real data.
+    #[error("there is an oracle for synthetic data only")]
+    NoOracle,
+    /// A baseline failed.
+    #[error(transparent)]
+    Baseline(#[from] robustard_baselines::BaselineError),
+    /// Features could not be made.
+    #[error(transparent)]
+    Features(#[from] robustard::features::FeatureError),
+    /// A model cannot predict.
+    #[error(transparent)]
+    Predict(#[from] robustard::PredictError),
+    /// A regression on a table failed.
+    #[error(transparent)]
+    Regression(#[from] RegressionError),
+    /// A file cannot be read or written.
+    #[error("{path}: {reason}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file of results is damaged.
+    #[error("line {line} of {path} is not a result; remove the file to run the experiment again")]
+    BadResults {
+        /// Which.
+        path: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// Threads could not be started.
+    #[error("no thread could be started: {0}")]
+    Threads(String),
+    /// A job failed.
+    #[error("{dataset}, {condition}, {method}, trial {trial}: {error}")]
+    Job {
+        /// Data set.
+        dataset: String,
+        /// Condition.
+        condition: String,
+        /// Method.
+        method: String,
+        /// Trial.
+        trial: u64,
+        /// Why.
+        error: Box<LabError>,
+    },
+    /// A condition lacks a number.
+    #[error("the condition '{condition}' has no {name}")]
+    BadCondition {
+        /// The condition.
+        condition: String,
+        /// What is missing.
+        name: &'static str,
+    },
     /// A matrix cannot be a problem.
     #[error(transparent)]
     Problem(#[from] robustard::ProblemError),
@@ -41,4 +119,15 @@ pub enum LabError {
         /// Why.
         error: Box<RegressionError>,
     },
+}
+
+impl LabError {
+    fn file(path: &std::path::Path, error: std::io::Error) -> Self {
+        Self::File { path: path.display().to_string(), reason: error.to_string() }
+    }
+
+    fn job(job: &results::Job, error: LabError) -> Self {
+        let results::Job { dataset, condition, method, trial } = job.clone();
+        Self::Job { dataset, condition, method, trial, error: Box::new(error) }
+    }
 }

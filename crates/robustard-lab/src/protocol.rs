@@ -10,6 +10,7 @@ use rand_distr::StandardNormal;
 use robustard_table::{ReadOptions, Table, read, write};
 
 use crate::LabError;
+use crate::trial::moments;
 
 const MOST_TRAINING_ROWS: usize = 2000;
 const SHIFT: f64 = 3.0;
@@ -64,6 +65,8 @@ pub struct Split {
     pub test: Table,
     /// Their targets.
     pub test_target: Vec<f64>,
+    /// Mean and standard deviation of the training targets before some were made wrong.
+    pub scale: (f64, f64),
 }
 
 impl Split {
@@ -75,18 +78,18 @@ impl Split {
         let (train, test) = order.split_at(n * 4 / 5);
         let train = table.take(&train[..train.len().min(MOST_TRAINING_ROWS)]);
         let mut target = train.role(set.target, "the target")?;
-        let deviation = standard_deviation(&target);
+        let scale = moments(&target);
         let count = (contamination * target.len() as f64) as usize;
         let mut wrong = sample(&mut rng, target.len(), count).into_vec();
         wrong.sort_unstable();
         for &row in &wrong {
             let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
-            target[row] += sign * SHIFT * deviation * (1.0 + SHIFT_SPREAD * rng.sample::<f64, _>(StandardNormal));
+            target[row] += sign * SHIFT * scale.1 * (1.0 + SHIFT_SPREAD * rng.sample::<f64, _>(StandardNormal));
         }
         let train = train.with_columns(vec![(set.target.to_owned(), Table::number_column(target))]);
         let test = table.take(test);
         let test_target = test.role(set.target, "the target")?;
-        Ok(Self { train, wrong, test, test_target })
+        Ok(Self { train, wrong, test, test_target, scale })
     }
 
     /// Writes training and test rows as CSV files with the target last.
@@ -111,9 +114,4 @@ impl Split {
             (0..self.train.row_count()).filter(|row| self.wrong.binary_search(row).is_err()).collect();
         self.train.take(&rows)
     }
-}
-
-fn standard_deviation(values: &[f64]) -> f64 {
-    let mean = robustard::metrics::mean(values);
-    (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt()
 }

@@ -1,6 +1,7 @@
 //! The paper's synthetic design: sparse weights, normal features, a share of the rows with larger noise.
 
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 use faer::Mat;
 use rand::seq::index::sample;
@@ -9,11 +10,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{rmse, top_k_recall};
-use robustard::{Iteration, Problem, Settings};
+use robustard::{Iteration, NoiseKind, Problem, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
-use serde::Serialize;
 
 use crate::LabError;
+use crate::method::Method;
+use crate::runner::LAST_MEASURE;
+use crate::trial::{Measures, with_intercept};
 
 /// The design.
 #[derive(Debug, Clone, Copy)]
@@ -84,56 +87,81 @@ impl Draw {
         Ok(Problem::new(design.as_ref(), &target).and_then(|problem| problem.with_unshrunk(0))?)
     }
 
-    fn table(&self) -> Table {
+    /// What a method recovers. Rows are ranked by λ; where all rows have one noise, chance is what can be had. The oracle weighs
+    /// rows by their true noise and ranks them by their distance from the true line.
+    pub fn measure(&self, method: Method, test_seed: u64) -> Result<Measures, LabError> {
+        let start = Instant::now();
+        let [n, d] = [self.inputs.nrows(), self.inputs.ncols()];
+        let recall = |rows: &[f64]| if self.wrong.is_empty() { 1.0 } else { top_k_recall(rows, &self.wrong) };
+        let chance = self.wrong.len() as f64 / n as f64;
+        let (weights, relevance, rows) = match method {
+            Method::Oracle => {
+                let model = robustard::fit(
+                    &self.oracle()?,
+                    &Settings { threads: 1, ..Settings::default().with_shared_noise() },
+                )?;
+                let line = |i: usize| (0..d).map(|j| self.inputs[(i, j)] * self.theta[j]).sum::<f64>();
+                let errors: Vec<f64> = (0..n).map(|i| (self.target[i] - line(i)).abs()).collect();
+                let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
+                (model.coefficients[1..].to_vec(), relevance, recall(&errors))
+            }
+            Method::Ard { solver, noise } => {
+                let problem = Problem::new(with_intercept(&self.inputs).as_ref(), &self.target)?.with_unshrunk(0)?;
+                let model = robustard::fit(&problem, &solver.settings(noise))?;
+                let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
+                let rows = if noise == NoiseKind::Shared { chance } else { recall(&model.rows.noise_variance) };
+                (model.coefficients[1..].to_vec(), relevance, rows)
+            }
+            Method::Default => {
+                let regression = self.default()?;
+                let doubt: Vec<f64> = regression.diagnose().z.iter().map(|z| z.abs()).collect();
+                let mut weights = vec![0.0; d];
+                for feature in regression.feature_summaries() {
+                    let place = feature.name.strip_prefix('x').and_then(|j| j.parse::<usize>().ok());
+                    place.into_iter().for_each(|j| weights[j] = feature.coefficient);
+                }
+                (weights, regression.relevances(), recall(&doubt))
+            }
+            Method::Baseline(baseline) => {
+                let fitted = baseline.fit(self.inputs.as_ref(), &self.target, test_seed)?;
+                let weights = fitted.coefficients().map_or(vec![0.0; d], <[f64]>::to_vec);
+                let relevance = weights.iter().map(|w| w.abs()).collect();
+                let row_weight = fitted.row_weight();
+                let weighs = row_weight.iter().any(|weight| *weight != row_weight[0]);
+                let doubt: Vec<f64> = row_weight.iter().map(|weight| -weight).collect();
+                (weights, relevance, if weighs { recall(&doubt) } else { chance })
+            }
+            Method::Variational => return Err(LabError::NoOracle),
+        };
+        Ok(vec![
+            ("weight_recovery", top_k_recall(&relevance, &self.support)),
+            ("row_recovery", rows),
+            ("weight_error", rmse(&self.theta, &weights)),
+            (LAST_MEASURE, start.elapsed().as_secs_f64()),
+        ])
+    }
+
+    fn default(&self) -> Result<Regression, LabError> {
+        let kind = FeatureKind::Linear;
+        let options = RegressionOptions {
+            encode: EncodeOptions::new(TARGET),
+            features: FeatureOptions {
+                kind,
+                lengthscale: Lengthscale::Usual,
+                seed: 0,
+                standardize: true,
+                centre: true,
+            },
+            intercept: true,
+            settings: Settings { threads: 1, ..Settings::default() },
+            auto: Auto { features: true, noise: true },
+        };
         let column = |j: usize| Table::number_column((0..self.inputs.nrows()).map(move |i| self.inputs[(i, j)]));
         let mut columns: Vec<(String, _)> = (0..self.inputs.ncols()).map(|j| (format!("x{j}"), column(j))).collect();
         columns.push((TARGET.to_owned(), Table::number_column(self.target.iter().copied())));
-        Table::from_columns(columns)
+        let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+        Ok(Regression::fit(&Table::from_columns(columns), &options, &mut silent)?.regression)
     }
 }
 
 const TARGET: &str = "y";
-
-/// What the default did on one draw.
-#[derive(Debug, Clone, Serialize)]
-pub struct Recovery {
-    /// Root mean square error of the default's weights.
-    pub weight_error: f64,
-    /// That of shared noise when the noise of every row is known.
-    pub oracle_error: f64,
-    /// Share of the true support among as many most relevant features.
-    pub support_recall: f64,
-}
-
-/// Draws a table and fits it.
-pub fn recover(design: &Synthetic, seed: u64) -> Result<Recovery, LabError> {
-    let draw = Draw::new(design, seed);
-    let kind = FeatureKind::Linear;
-    let options = RegressionOptions {
-        encode: EncodeOptions::new(TARGET),
-        features: FeatureOptions { kind, lengthscale: Lengthscale::Usual, seed, standardize: true, centre: true },
-        intercept: true,
-        settings: Settings::default(),
-        auto: Auto { features: true, noise: true },
-    };
-    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-    let failed = |error| LabError::Fit {
-        set: "synthetic".to_owned(),
-        seed,
-        method: "default".to_owned(),
-        error: Box::new(error),
-    };
-    let default = Regression::fit(&draw.table(), &options, &mut silent).map_err(failed)?.regression;
-    let mut weights = vec![0.0; design.columns];
-    for feature in default.feature_summaries() {
-        if let Some(j) = feature.name.strip_prefix('x').and_then(|j| j.parse::<usize>().ok()) {
-            weights[j] = feature.coefficient;
-        }
-    }
-    let oracle = robustard::fit(&draw.oracle()?, &Settings::default().with_shared_noise())?;
-    Ok(Recovery {
-        weight_error: rmse(&draw.theta, &weights),
-        oracle_error: rmse(&draw.theta, &oracle.coefficients[1..]),
-        support_recall: top_k_recall(&default.relevances(), &draw.support),
-    })
-}

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use robustard::metrics::mean;
 
-use crate::default::{Method, Score, paper_best};
+use crate::default::{Method, Score};
+use crate::paper;
 
 /// A set at one contamination, with the mean scores of all methods.
 struct Cell<'a> {
@@ -56,7 +57,7 @@ pub fn verdict(scores: &[Score]) -> String {
         let _ = writeln!(out, "{text}: {} of {} cells{end}", judged.len() - missed.len(), judged.len());
     };
     let of_paper = |cell: &Cell<'_>| {
-        let (best, _) = paper_best(cell.set, cell.contamination)?;
+        let (best, _) = paper::best(cell.set, cell.contamination)?;
         Some((format!("{} ({:.4} against {best})", cell.name(), default(cell)), default(cell) <= best))
     };
     claim("RMSE at most the best of the paper", cells.iter().filter_map(of_paper).collect());
@@ -78,7 +79,7 @@ pub fn verdict(scores: &[Score]) -> String {
         let best = others.filter_map(nll).fold(f64::INFINITY, f64::min);
         Some((format!("{} ({own:.3} against {best:.3})", cell.name()), own <= best))
     };
-    let has_paper = |cell: &&Cell<'_>| paper_best(cell.set, cell.contamination).is_some();
+    let has_paper = |cell: &&Cell<'_>| paper::best(cell.set, cell.contamination).is_some();
     claim("NLL lowest of all methods", cells.iter().filter(has_paper).filter_map(of_density).collect());
     for (k, level) in [50.0, 80.0, 95.0].into_iter().enumerate() {
         let clean = cells.iter().filter(|cell| cell.contamination == 0.0);

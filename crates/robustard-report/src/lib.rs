@@ -4,7 +4,7 @@
 //! bars? What happened during the fit? Each has a file of its own under `sections`, which writes the answer and describes the
 //! charts; [`Report::html`] puts them on a page and [`Report::figures`] draws them as SVG.
 
-mod chart;
+pub mod chart;
 mod page;
 mod rows;
 mod sections;
@@ -38,6 +38,11 @@ pub struct Figure {
     pub name: &'static str,
     /// The drawing.
     pub svg: String,
+}
+
+/// Draws a chart that does not refer to rows of a report as SVG.
+pub fn draw(chart: &chart::Chart) -> String {
+    svg::draw(chart, &RowList::default())
 }
 
 /// What the sections are written from.

@@ -20,7 +20,7 @@ const ORIGINAL_BYTES: usize = 1_000_000;
 const LONGEST_CELL: usize = 200;
 
 /// The rows, most suspicious first, in columns of one length.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct RowList {
     /// Number of rows fitted.
     pub total: usize,

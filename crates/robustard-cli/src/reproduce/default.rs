@@ -1,14 +1,14 @@
-//! `robustard reproduce`.
+//! `robustard reproduce default`: the default against what it replaces.
 
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use robustard::metrics::mean;
-use robustard_lab::default::{Method, Score, paper_best, score};
+use robustard_lab::default::{Method, Score, score};
+use robustard_lab::paper;
 use robustard_lab::protocol::{DATA_SETS, DataSet, Split};
-use robustard_lab::synthetic::{Recovery, Synthetic, recover};
 use robustard_lab::verdict::verdict;
 use robustard_report::short;
 use serde_json::json;
@@ -16,57 +16,9 @@ use serde_json::json;
 use crate::colour::{print, say};
 use crate::{Ending, Outcome, Usage};
 
-/// Options of `reproduce`.
+/// Options of `reproduce default`.
 #[derive(Args)]
-pub struct Reproduce {
-    #[command(subcommand)]
-    experiment: Experiment,
-}
-
-#[derive(Subcommand)]
-enum Experiment {
-    /// The default against shared noise, the paper's recipe and fixed lengthscales, on nine data sets
-    #[command(after_help = "Example:\n  robustard reproduce default --data data --sets yacht,boston --seeds 100-102")]
-    Default(DefaultExperiment),
-    /// The default on the paper's synthetic linear design, against knowing the noise of every row
-    #[command(after_help = "Example:\n  robustard reproduce synthetic --seeds 100-109")]
-    Synthetic(SyntheticExperiment),
-}
-
-#[derive(Args)]
-struct SyntheticExperiment {
-    /// Seeds of the draws, from and to
-    #[arg(long, default_value = "100-109", value_parser = seeds)]
-    seeds: (u64, u64),
-}
-
-impl SyntheticExperiment {
-    fn run(&self) -> Outcome<Ending> {
-        let (first, last) = self.seeds;
-        let found = (first..=last).map(|seed| recover(&Synthetic::PAPER, seed)).collect::<Result<Vec<_>, _>>()?;
-        let average = |of: fn(&Recovery) -> f64| mean(&found.iter().map(of).collect::<Vec<_>>());
-        let [own, oracle] = [average(|r| r.weight_error), average(|r| r.oracle_error)];
-        let mut out = String::new();
-        writeln!(
-            out,
-            "500 rows, 50 features of which 10 matter, a fifth of the rows with ten times the noise; {} draws",
-            found.len()
-        )?;
-        writeln!(
-            out,
-            "  error of the weights  {} (with the noise of every row known: {}; ratio {:.3})",
-            short(own),
-            short(oracle),
-            own / oracle
-        )?;
-        writeln!(out, "  support recall        {:.3}", average(|r| r.support_recall))?;
-        print(&out)?;
-        Ok(Ending::Done)
-    }
-}
-
-#[derive(Args)]
-struct DefaultExperiment {
+pub struct DefaultExperiment {
     /// The folder with the data sets
     #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
     data: PathBuf,
@@ -100,18 +52,9 @@ fn method(text: &str) -> Result<Method, String> {
     serde_json::from_value(json!(text)).map_err(|_| "there is no such method".to_owned())
 }
 
-impl Reproduce {
-    /// Runs the experiment.
-    pub fn run(&self) -> Outcome<Ending> {
-        match &self.experiment {
-            Experiment::Default(experiment) => experiment.run(),
-            Experiment::Synthetic(experiment) => experiment.run(),
-        }
-    }
-}
-
 impl DefaultExperiment {
-    fn run(&self) -> Outcome<Ending> {
+    /// Runs and prints.
+    pub fn run(&self) -> Outcome<Ending> {
         if let Some(share) = self.contamination.iter().find(|share| !(0.0..0.5).contains(*share)) {
             return Err(Usage(format!("a contamination of {share} makes no sense; give shares from 0 to 0.5")).into());
         }
@@ -162,7 +105,7 @@ fn cell(set: &DataSet, contamination: f64, scores: &[Score]) -> Outcome<String> 
     let mut seeds: Vec<u64> = scores.iter().map(|score| score.seed).collect();
     seeds.dedup();
     let seeds = seeds.len();
-    let best = paper_best(set.name, contamination)
+    let best = paper::best(set.name, contamination)
         .map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
     let wrong = format!("{:.0}% wrong rows", 100.0 * contamination);
     writeln!(out, "{}, {wrong}, {seeds} seeds{best}", set.name)?;

@@ -1,0 +1,147 @@
+//! Runs experiments of the paper and writes what came out.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use robustard_lab::document::{self, RunNote};
+use robustard_lab::experiment::{Experiment, Laboratory, Part};
+use robustard_lab::findings::Finding;
+use robustard_lab::runner::{self, Progress};
+
+use crate::colour::{print, say};
+use crate::progress::Bar;
+use crate::{Ending, Outcome};
+
+/// Options of the experiments.
+#[derive(Args)]
+pub struct Run {
+    /// The folder with the data sets
+    #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
+    data: PathBuf,
+    /// Where results are kept, one CSV file per experiment; the document is written beside it as DIR.md
+    #[arg(long, value_name = "DIR", default_value = "reproduction")]
+    results: PathBuf,
+    /// At most so many trials
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    trials: Option<u64>,
+    /// Only these data sets
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    datasets: Vec<String>,
+    /// Only these methods, such as em, em_shared, gp, default
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    methods: Vec<String>,
+    /// Two trials of the small data sets and the quick methods
+    #[arg(long)]
+    quick: bool,
+    /// Embeddings for `neural` instead of the images: a table with a column `target` of counts
+    #[arg(long, value_name = "FILE")]
+    embeddings: Option<PathBuf>,
+    /// Jobs that run at a time [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+impl Run {
+    /// Runs what is not done yet and writes the document.
+    pub fn run(&self, experiments: &[Experiment]) -> Outcome<Ending> {
+        let part = Part {
+            trials: self.trials,
+            datasets: self.datasets.clone(),
+            methods: self.methods.clone(),
+            quick: self.quick,
+        };
+        let laboratory = Laboratory::new(&self.data, self.embeddings.as_deref());
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = self.threads.map_or(cores, usize::from);
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        ctrlc::set_handler(move || {
+            // A second Ctrl-C does not wait for the jobs to end; what is written is whole.
+            if seen.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        })?;
+        for &experiment in experiments {
+            let jobs = experiment.jobs(&part)?;
+            let path = self.results.join(format!("{}.csv", experiment.name()));
+            let bar = Mutex::new(Bar::new(false));
+            let (start, count) = (Instant::now(), AtomicUsize::new(0));
+            let show = |progress: Progress<'_>| {
+                let Progress { done, all, job } = progress;
+                count.store(done, Ordering::Relaxed);
+                let left = start.elapsed().mul_f64((all - done) as f64 / done as f64).as_secs();
+                let time = if left >= 120 { format!("{} min", left / 60) } else { format!("{left} s") };
+                if let Ok(mut bar) = bar.lock() {
+                    bar.show(done as f64 / all as f64, || {
+                        format!("{}: {done} of {all}, {time} left ({} {})", experiment.name(), job.dataset, job.method)
+                    });
+                }
+            };
+            let measure = |job: &_| experiment.measure(&laboratory, job);
+            let ended = runner::run(&jobs, &path, threads, &measure, &stop, &show);
+            drop(bar);
+            let jobs_run = count.into_inner();
+            if jobs_run > 0 {
+                document::note_run(
+                    &self.results,
+                    &RunNote {
+                        experiment: experiment.name(),
+                        date: today(),
+                        commit: commit(),
+                        machine: processor(),
+                        threads,
+                        jobs: jobs_run,
+                        seconds: start.elapsed().as_secs_f64(),
+                    },
+                )?;
+            }
+            ended?;
+            if stop.load(Ordering::Relaxed) {
+                say("stopped; the same command goes on from here");
+                return Ok(Ending::Interrupted);
+            }
+            say(&format!("{}: {} jobs are in {}", experiment.name(), jobs.len(), path.display()));
+        }
+        let (path, findings) = document::write(&self.results)?;
+        let mut out = String::new();
+        for Finding { claim, holds, detail } in &findings {
+            writeln!(out, "{} {claim}\n        {detail}", if *holds { "holds  " } else { "does NOT" })?;
+        }
+        writeln!(out, "Wrote {} with its figures.", path.display())?;
+        print(&out)?;
+        Ok(Ending::Done)
+    }
+}
+
+/// The day, as 2026-01-31.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    // Days to a date of the Gregorian calendar, counted in eras of 400 years that begin in March.
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + 400 * era + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// The commit of the folder that the command runs in, if it is a clone of the source.
+fn commit() -> String {
+    let output = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
+    let text =
+        output.ok().filter(|output| output.status.success()).and_then(|output| String::from_utf8(output.stdout).ok());
+    text.map_or("unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    line.map_or("unknown".to_owned(), |(_, name)| name.trim().to_owned())
+}

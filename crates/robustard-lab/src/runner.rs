@@ -1,0 +1,124 @@
+//! Runs the jobs of an experiment that are not done yet, on all cores, and keeps every result at once.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::LabError;
+use crate::results::{Job, Results, ResultsFile};
+use crate::trial::Measures;
+
+/// How far a run is.
+#[derive(Debug, Clone)]
+pub struct Progress<'a> {
+    /// Jobs done in this run.
+    pub done: usize,
+    /// Jobs of this run.
+    pub all: usize,
+    /// The job just done.
+    pub job: &'a Job,
+}
+
+/// Runs what is not in the file at `path` yet. `threads` jobs run at a time, each on one thread. Jobs left when `stop` becomes true
+/// are not begun. Returns all results of the file.
+pub fn run(
+    jobs: &[Job],
+    path: &Path,
+    threads: usize,
+    measure: &(dyn Fn(&Job) -> Result<Measures, LabError> + Sync),
+    stop: &AtomicBool,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+) -> Result<Results, LabError> {
+    let mut results = Results::read(path)?;
+    // A job whose last measures were cut off is repeated.
+    let known = results.done();
+    let is_whole = |job: &Job| results_are_whole(&results, job);
+    let left: Vec<&Job> = jobs.iter().filter(|job| !known.contains(job) || !is_whole(job)).collect();
+    results.retain(|job| !left.contains(&job));
+    if left.is_empty() {
+        return Ok(results);
+    }
+    let file = Mutex::new((ResultsFile::create(path, &results)?, &mut results));
+    let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let failure: Mutex<Option<LabError>> = Mutex::new(None);
+    let fail = |error: LabError| {
+        failure.lock().expect("no job panics here").get_or_insert(error);
+    };
+    let work = || {
+        let pool = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+            Ok(pool) => pool,
+            Err(error) => return fail(LabError::Threads(error.to_string())),
+        };
+        while let Some(job) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if stop.load(Ordering::Relaxed) || failure.lock().is_ok_and(|failure| failure.is_some()) {
+                return;
+            }
+            let kept = pool.install(|| measure(job)).map_err(|error| LabError::job(job, error)).and_then(|measures| {
+                let mut guard = file.lock().expect("no job panics here");
+                guard.1.add(job, &measures);
+                guard.0.add(job, &measures)
+            });
+            match kept {
+                Ok(()) => {
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    progress(Progress { done, all: left.len(), job });
+                }
+                Err(error) => return fail(error),
+            }
+        }
+    };
+    thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
+    drop(file);
+    if let Some(error) = failure.into_inner().expect("no job panics here") {
+        return Err(error);
+    }
+    // In order, so that the file does not depend on which job ended first.
+    ResultsFile::create(path, &results)?;
+    Ok(results)
+}
+
+/// Measures end with the time.
+fn results_are_whole(results: &Results, job: &Job) -> bool {
+    !results.values_of(job, LAST_MEASURE).is_empty()
+}
+
+/// The last measure of every job.
+pub const LAST_MEASURE: &str = "seconds";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finished_jobs_are_not_run_again() {
+        let folder = std::env::temp_dir().join(format!("robustard-runner-{}", std::process::id()));
+        let path = folder.join("a.csv");
+        let job = |trial: u64| Job { dataset: "a".into(), condition: "b=1".into(), method: "c".into(), trial };
+        let jobs: Vec<Job> = (0..6).map(job).collect();
+        let count = AtomicUsize::new(0);
+        let measure = |job: &Job| -> Result<Measures, LabError> {
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(vec![("rmse", job.trial as f64), (LAST_MEASURE, 0.0)])
+        };
+        let (go, silent) = (AtomicBool::new(false), |_: Progress<'_>| {});
+        run(&jobs[..4], &path, 2, &measure, &go, &silent).unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 4);
+        // One more is cut off in the middle.
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.strip_suffix("a,b=1,c,3,seconds,0\n").unwrap()).unwrap();
+        let results = run(&jobs, &path, 2, &measure, &go, &silent).unwrap();
+        assert_eq!(count.load(Ordering::Relaxed), 7);
+        assert_eq!(results.values("a", "b=1", "c", "rmse"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        // A failure is told with its job, and what was done before stays.
+        let failing = |job: &Job| if job.trial == 7 { Err(LabError::NoOracle) } else { measure(job) };
+        let jobs: Vec<Job> = (0..8).map(job).collect();
+        let error = run(&jobs, &path, 1, &failing, &go, &silent).unwrap_err().to_string();
+        assert!(error.contains("trial 7"), "{error}");
+        assert_eq!(Results::read(&path).unwrap().done().len(), 7);
+        // Nothing is begun after a stop.
+        let stopped = run(&jobs, &path, 1, &measure, &AtomicBool::new(true), &silent).unwrap();
+        assert_eq!(stopped.done().len(), 7);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,46 @@
+//! The paper's tabular experiment: nine data sets through random Fourier features.
+
+use faer::Mat;
+use robustard::features::{Fourier, Standardizer};
+use robustard_table::Table;
+
+use crate::LabError;
+use crate::protocol::{DataSet, Split};
+use crate::trial::Sample;
+
+/// d of the Fourier features.
+pub const FEATURES: usize = 256;
+
+/// Training and test rows of a set through features that `make` makes of standardized training and test inputs.
+pub fn sample(
+    set: &DataSet,
+    table: &Table,
+    contamination: f64,
+    seed: u64,
+    make: impl FnOnce(&Mat<f64>, &Mat<f64>) -> Result<[Mat<f64>; 2], LabError>,
+) -> Result<Sample, LabError> {
+    let split = Split::new(set, table, contamination, seed)?;
+    let [train, test] = [matrix(set, &split.train)?, matrix(set, &split.test)?];
+    let standard = Standardizer::fit(train.as_ref());
+    let inputs = [standard.transform(train.as_ref())?, standard.transform(test.as_ref())?];
+    let dirty = split.train.role(set.target, "the target")?;
+    // Targets are standardized before some are made wrong, as in the paper.
+    let scale = split.scale;
+    let target = dirty.iter().map(|y| (y - scale.0) / scale.1).collect();
+    let design = make(&inputs[0], &inputs[1])?;
+    Ok(Sample { inputs, design, target, test_target: split.test_target, scale, wrong: split.wrong })
+}
+
+/// scikit-learn's random Fourier features with gamma = 1 / inputs.
+pub fn fourier_sample(set: &DataSet, table: &Table, contamination: f64, seed: u64) -> Result<Sample, LabError> {
+    sample(set, table, contamination, seed, |train, test| {
+        let map = Fourier::new(train.ncols(), FEATURES, 1.0 / train.ncols() as f64, seed)?;
+        Ok([map.transform(train.as_ref())?, map.transform(test.as_ref())?])
+    })
+}
+
+fn matrix(set: &DataSet, table: &Table) -> Result<Mat<f64>, LabError> {
+    let names: Vec<String> = table.names().into_iter().filter(|name| name != set.target).collect();
+    let columns: Vec<Vec<f64>> = names.iter().map(|name| table.role(name, "a feature")).collect::<Result<_, _>>()?;
+    Ok(Mat::from_fn(table.row_count(), columns.len(), |i, j| columns[j][i]))
+}
