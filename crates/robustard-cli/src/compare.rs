@@ -10,15 +10,18 @@ use clap::Args;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
+use robustard::features::Standardizer;
 use robustard::metrics::{coverage, mae, mean, rmse};
 use robustard::{Iteration, Preset, Settings};
-use robustard_table::{Auto, Missing, Regression, RegressionOptions, Table, read};
+use robustard_baselines::Baseline;
+use robustard_lab::trial::moments;
+use robustard_table::{Auto, EncodeOptions, Encoder, Missing, Regression, RegressionOptions, Table, read};
 use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::say;
 use crate::progress::Bar;
-use crate::{Ending, Outcome};
+use crate::{Ending, Outcome, Usage};
 
 /// Options of `compare`.
 #[derive(Args)]
@@ -31,6 +34,9 @@ pub struct Compare {
     reading: TableArguments,
     #[command(flatten)]
     fitting: FitArguments,
+    /// Other methods: ols, ridge, ridge_loo, huber, student_t, gp, gp_per_input, sparse_gp; or none
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = BASELINES.map(str::to_owned))]
+    baselines: Vec<String>,
     /// Number of folds
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(2..))]
     folds: u16,
@@ -42,9 +48,23 @@ pub struct Compare {
     quiet: bool,
 }
 
+/// What is compared with unless other names are given.
+const BASELINES: [&str; 5] = ["ols", "ridge_loo", "huber", "student_t", "gp"];
+/// An exact Gaussian process of more rows takes minutes.
+const MOST_PROCESS_ROWS: usize = 2000;
+const LEVEL: f64 = 0.95;
+/// Standard deviations of a normal variable that hold it with that probability.
+const NORMAL_HALF_WIDTH: f64 = 1.959_963_984_540_054;
+
 struct Method {
-    name: &'static str,
-    options: RegressionOptions,
+    name: String,
+    fitter: Fitter,
+}
+
+enum Fitter {
+    Ard(RegressionOptions),
+    /// On the same columns, encoded and standardized.
+    Baseline(Baseline, EncodeOptions),
 }
 
 /// Out-of-fold predictions of one method.
@@ -72,34 +92,60 @@ impl Compare {
             ..options.clone()
         };
         let is_auto = options.auto != Auto::default();
-        let methods = [
-            Method { name: if is_auto { "default" } else { "as given" }, options: options.clone() },
-            Method { name: "joint ARD, Student-t", options: plain(Settings::default()) },
-            Method { name: "joint ARD, paper", options: plain(Settings::preset(Preset::Paper)) },
-            Method { name: "model-only ARD", options: plain(Settings::default().with_shared_noise()) },
+        let ard = |name: &str, options| Method { name: name.to_owned(), fitter: Fitter::Ard(options) };
+        let mut methods = vec![
+            ard("joint ARD, Student-t", plain(Settings::default())),
+            ard("joint ARD, paper", plain(Settings::preset(Preset::Paper))),
+            ard("model-only ARD", plain(Settings::default().with_shared_noise())),
         ];
         // "as given" is worth a line only if something was given.
-        let is_default = options == methods[1].options;
+        if options != plain(Settings::default()) {
+            methods.insert(0, ard(if is_auto { "default" } else { "as given" }, options.clone()));
+        }
         let folds = folds(&table, &options, usize::from(self.folds), self.fitting.seed)?;
+        methods.extend(self.baselines(&options.encode, table.row_count())?);
         let mut results = Vec::new();
         let mut bar = Bar::new(self.quiet);
-        let count = methods.len() - usize::from(is_default);
-        for method in methods.iter().skip(usize::from(is_default)) {
+        let count = methods.len();
+        for method in &methods {
             let mut show = |fold: usize| {
                 let done = results.len() as f64 + fold as f64 / folds.len() as f64;
                 let fold = fold + 1;
                 bar.show(done / count as f64, || format!("{}, fold {fold} of {}", method.name, folds.len()));
             };
-            let scores = cross_validate(&table, &method.options, &folds, &mut show)?;
-            results.push((method.name, scores));
+            let scores = cross_validate(&table, &options.encode.target, method, &folds, &mut show)?;
+            results.push((method.name.as_str(), scores));
         }
         drop(bar);
         let text = if self.json { as_json(&results)? } else { as_text(&results, &options.encode.target, folds.len())? };
         std::io::stdout().lock().write_all(text.as_bytes())?;
         if !self.quiet && !self.json {
+            if options.encode.weights.is_some() && !self.baselines.iter().any(|name| name == "none") {
+                say("note: ols, ridge, huber, student_t and gp take no row weights");
+            }
             say("note: targets of test rows may be wrong too; RMSE counts those most, MAE less");
         }
         Ok(Ending::Done)
+    }
+}
+
+impl Compare {
+    fn baselines(&self, encode: &EncodeOptions, rows: usize) -> Outcome<Vec<Method>> {
+        let mut methods = Vec::new();
+        for name in self.baselines.iter().filter(|name| *name != "none") {
+            let Ok(robustard_lab::method::Method::Baseline(baseline)) = name.parse() else {
+                let known = robustard_lab::method::baseline_names().join(", ");
+                return Err(Usage(format!("'{name}' is no method to compare with; they are {known}, or none")).into());
+            };
+            if matches!(baseline, Baseline::Gp { .. }) && rows > MOST_PROCESS_ROWS {
+                if !self.quiet {
+                    say(&format!("note: no {name} for more than {MOST_PROCESS_ROWS} rows; sparse_gp takes more"));
+                }
+                continue;
+            }
+            methods.push(Method { name: name.clone(), fitter: Fitter::Baseline(baseline, encode.clone()) });
+        }
+        Ok(methods)
     }
 }
 
@@ -124,29 +170,70 @@ fn folds(table: &Table, options: &RegressionOptions, count: usize, seed: u64) ->
 
 fn cross_validate(
     table: &Table,
-    options: &RegressionOptions,
+    target: &str,
+    method: &Method,
     folds: &[Vec<usize>],
     show: &mut dyn FnMut(usize),
 ) -> Outcome<Scores> {
-    let target = table.role(&options.encode.target, "the target")?;
+    let target = table.role(target, "the target")?;
     let mut scores = Scores::default();
     for (fold, test) in folds.iter().enumerate() {
         show(fold);
         let train: Vec<usize> =
             folds.iter().enumerate().filter(|(k, _)| *k != fold).flat_map(|(_, rows)| rows).copied().collect();
+        let (train, test_rows) = (table.take(&train), table.take(test));
+        let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|&row| target[test[row]]).collect() };
         let start = Instant::now();
-        let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-        let fitted = Regression::fit(&table.take(&train), options, &mut silent)?;
-        scores.seconds += start.elapsed().as_secs_f64();
-        let prediction = fitted.regression.predict(&table.take(test), 0.95)?;
-        let actual: Vec<f64> = prediction.rows.iter().map(|&row| target[test[row]]).collect();
-        scores.log_density.extend(prediction.log_density(&actual));
-        scores.actual.extend(actual);
-        scores.predicted.extend(prediction.mean);
-        scores.lower.extend(prediction.lower);
-        scores.upper.extend(prediction.upper);
+        match &method.fitter {
+            Fitter::Ard(options) => {
+                let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
+                let fitted = Regression::fit(&train, options, &mut silent)?;
+                scores.seconds += start.elapsed().as_secs_f64();
+                let prediction = fitted.regression.predict(&test_rows, LEVEL)?;
+                let actual = of(&prediction.rows);
+                scores.log_density.extend(prediction.log_density(&actual));
+                scores.actual.extend(actual);
+                scores.predicted.extend(prediction.mean);
+                scores.lower.extend(prediction.lower);
+                scores.upper.extend(prediction.upper);
+            }
+            Fitter::Baseline(baseline, options) => {
+                let (rows, mean, std) = predict_baseline(*baseline, options, &train, &test_rows)?;
+                scores.seconds += start.elapsed().as_secs_f64();
+                for ((actual, mean), std) in of(&rows).into_iter().zip(mean).zip(std) {
+                    let z = (actual - mean) / std;
+                    scores.log_density.push(-0.5 * (z * z + (std::f64::consts::TAU * std * std).ln()));
+                    scores.actual.push(actual);
+                    scores.predicted.push(mean);
+                    scores.lower.push(mean - NORMAL_HALF_WIDTH * std);
+                    scores.upper.push(mean + NORMAL_HALF_WIDTH * std);
+                }
+            }
+        }
     }
     Ok(scores)
+}
+
+/// The test rows predicted, their means and standard deviations.
+fn predict_baseline(
+    baseline: Baseline,
+    options: &EncodeOptions,
+    train: &Table,
+    test: &Table,
+) -> Outcome<(Vec<usize>, Vec<f64>, Vec<f64>)> {
+    let encoder = Encoder::fit(train, options)?;
+    let target = train.role(&options.target, "the target")?;
+    let [train, test] = [encoder.encode(train, &[&target])?, encoder.encode(test, &[])?];
+    let scale = Standardizer::fit(train.inputs.as_ref());
+    let known: Vec<f64> = train.rows.iter().map(|&row| target[row]).collect();
+    let (centre, deviation) = moments(&known);
+    let deviation = if deviation > 0.0 { deviation } else { 1.0 };
+    let standard: Vec<f64> = known.iter().map(|y| (y - centre) / deviation).collect();
+    let fitted = baseline.fit(scale.transform(train.inputs.as_ref())?.as_ref(), &standard, 0)?;
+    let prediction = fitted.predict(scale.transform(test.inputs.as_ref())?.as_ref())?;
+    let mean = prediction.mean.iter().map(|mean| centre + deviation * mean).collect();
+    let std = prediction.variance.iter().map(|variance| deviation * variance.max(1e-18).sqrt()).collect();
+    Ok((test.rows, mean, std))
 }
 
 impl Scores {

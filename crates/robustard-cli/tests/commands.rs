@@ -157,9 +157,16 @@ fn methods_are_compared_on_the_same_folds() {
     let json = robustard(&[&common[..], &["--json", "--noise-prior", "contaminated"]].concat());
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let methods = value["methods"].as_array().unwrap();
-    assert_eq!(methods.len(), 4);
+    assert_eq!(methods.len(), 9);
     let mae = |name: &str| methods.iter().find(|m| m["method"] == name).unwrap()["mae"].as_f64().unwrap();
     assert!(mae("joint ARD, Student-t") < mae("model-only ARD"), "{value}");
+    assert!(mae("huber") < mae("ols") && mae("gp") > 0.0 && mae("ridge_loo") > 0.0, "{value}");
+    let alone = robustard(&[&common[..], &["--json", "--baselines", "none"]].concat());
+    let value: serde_json::Value = serde_json::from_slice(&alone.stdout).unwrap();
+    assert_eq!(value["methods"].as_array().unwrap().len(), 4);
+    let unknown = robustard(&[&common[..], &["--baselines", "huber,lasso"]].concat());
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("sparse_gp"), "{}", text(&unknown.stderr));
     let few = robustard(&[&common[..6], &["--folds", "80"]].concat());
     assert_eq!(few.status.code(), Some(1));
     assert!(text(&few.stderr).contains("--folds 50"), "{}", text(&few.stderr));

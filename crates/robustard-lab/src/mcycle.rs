@@ -10,7 +10,7 @@ use robustard::features::{Polynomial, Standardizer};
 use robustard::metrics::{nll, rmse};
 
 use crate::LabError;
-use crate::method::Method;
+use crate::method::{Basis, Method};
 use crate::runner::LAST_MEASURE;
 use crate::trial::{Measures, Sample, moments};
 
@@ -91,7 +91,7 @@ impl Motorcycle {
         let scale = moments(&dirty);
         let target = dirty.iter().map(|y| (y - scale.0) / scale.1).collect();
         let wrong = (0..train.len()).filter(|&i| self.wrong.contains(&train[i])).collect();
-        Ok(Sample { inputs, design, target, test_target, scale, wrong })
+        Ok(Sample { inputs, basis: Basis::Features, design, target, test_target, scale, wrong })
     }
 }
 

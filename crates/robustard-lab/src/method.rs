@@ -63,10 +63,10 @@ impl Solver {
     /// The settings, one for all data sets, within the ranges of the paper's appendix. How many iterations the paper ran is
     /// not said there; these were chosen on seeds that no trial uses. The gradient's learning rate is what damping is to the
     /// others.
-    pub fn settings(self, noise: NoiseKind) -> Settings {
+    pub fn settings(self, noise: NoiseKind, basis: Basis) -> Settings {
         let (solver, route) = self.engine();
         let paper = Settings { solver, route, noise, threads: 1, ..Settings::preset(Preset::Paper) };
-        match self {
+        let features = match self {
             Self::Em | Self::Mackay | Self::IrlsL2 => Settings { damping_noise: 0.006, max_iterations: 300, ..paper },
             Self::IrlsL1 => Settings {
                 damping_weights: 0.002,
@@ -84,8 +84,34 @@ impl Solver {
                 max_iterations: 800,
                 ..paper
             },
+        };
+        match (basis, self) {
+            (Basis::Features, _) => features,
+            // As many weights as rows would explain the wrong rows before the noise begins to move.
+            (Basis::Kernel, Self::Em | Self::Mackay | Self::IrlsL2) => Settings {
+                initial_weight_precision: 1.0,
+                damping_weights: 0.005,
+                damping_noise: 0.01,
+                noise_start: 50,
+                ..features
+            },
+            (Basis::Kernel, _) => Settings { initial_weight_precision: 1.0, ..features },
         }
     }
+}
+
+/// What the weights are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Features, fewer than rows or not many more.
+    Features,
+    /// A kernel function on every row.
+    Kernel,
+}
+
+impl Basis {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Features, Self::Kernel];
 }
 
 /// A method.
@@ -121,6 +147,11 @@ const BASELINES: [(&str, Baseline); 8] = [
 
 const SHARED: &str = "_shared";
 
+/// Names of the baselines.
+pub fn baseline_names() -> Vec<&'static str> {
+    BASELINES.iter().map(|(name, _)| *name).collect()
+}
+
 impl Method {
     /// A baseline by its name.
     pub fn baseline(name: &str) -> Self {
@@ -140,7 +171,7 @@ impl Method {
     /// Names of all methods.
     pub fn names() -> Vec<String> {
         let ard = |method: fn(Solver) -> Self| Solver::ALL.into_iter().map(move |solver| method(solver).to_string());
-        let baselines = BASELINES.iter().map(|(name, _)| (*name).to_owned());
+        let baselines = baseline_names().into_iter().map(str::to_owned);
         baselines
             .chain(ard(Self::per_row))
             .chain(ard(Self::shared))
@@ -205,8 +236,8 @@ mod tests {
     #[test]
     fn settings_are_within_the_papers_ranges() {
         for solver in Solver::ALL {
-            for noise in [NoiseKind::Shared, NoiseKind::PerRow] {
-                let settings = solver.settings(noise);
+            for (noise, basis) in [NoiseKind::Shared, NoiseKind::PerRow].into_iter().zip(Basis::ALL) {
+                let settings = solver.settings(noise, basis);
                 settings.check().unwrap();
                 let damping = match settings.solver {
                     SolverKind::Gradient => [settings.learning_rate; 2],

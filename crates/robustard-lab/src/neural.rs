@@ -12,7 +12,7 @@ use robustard::features::Standardizer;
 use robustard_table::{ReadOptions, Table, read};
 
 use crate::LabError;
-use crate::method::Method;
+use crate::method::{Basis, Method};
 use crate::trial::{Measures, Sample, moments};
 
 /// The file of embeddings in the data folder.
@@ -84,7 +84,7 @@ impl Embeddings {
         }
         let target = z.iter().map(|z| (z - scale.0) / scale.1).collect();
         let test_target = test.iter().map(|&row| self.log_count[row]).collect();
-        Ok(Sample { design: inputs.clone(), inputs, target, test_target, scale, wrong })
+        Ok(Sample { design: inputs.clone(), basis: Basis::Features, inputs, target, test_target, scale, wrong })
     }
 }
 

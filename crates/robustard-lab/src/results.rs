@@ -131,6 +131,15 @@ impl Results {
         self.summary(dataset, condition, method, measure).map(|summary| summary.mean)
     }
 
+    /// Fewest and most trials of a method over data sets and conditions.
+    pub fn trial_range(&self, method: &str) -> Option<(usize, usize)> {
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for job in self.lines.keys().filter(|job| job.method == method) {
+            *counts.entry((&job.dataset, &job.condition)).or_default() += 1;
+        }
+        Some((*counts.values().min()?, *counts.values().max()?))
+    }
+
     /// Data sets, conditions and methods that occur, each once and in the order of `of`'s values.
     fn distinct(&self, of: impl Fn(&Job) -> &str) -> Vec<String> {
         let mut found: Vec<String> = self.lines.keys().map(|job| of(job).to_owned()).collect();

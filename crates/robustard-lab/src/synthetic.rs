@@ -14,7 +14,7 @@ use robustard::{Iteration, NoiseKind, Problem, Settings};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
 use crate::LabError;
-use crate::method::Method;
+use crate::method::{Basis, Method};
 use crate::runner::LAST_MEASURE;
 use crate::trial::{Measures, with_intercept};
 
@@ -107,7 +107,7 @@ impl Draw {
             }
             Method::Ard { solver, noise } => {
                 let problem = Problem::new(with_intercept(&self.inputs).as_ref(), &self.target)?.with_unshrunk(0)?;
-                let model = robustard::fit(&problem, &solver.settings(noise))?;
+                let model = robustard::fit(&problem, &solver.settings(noise, Basis::Features))?;
                 let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
                 let rows = if noise == NoiseKind::Shared { chance } else { recall(&model.rows.noise_variance) };
                 (model.coefficients[1..].to_vec(), relevance, rows)

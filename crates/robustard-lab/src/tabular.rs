@@ -5,6 +5,7 @@ use robustard::features::{Fourier, Standardizer};
 use robustard_table::Table;
 
 use crate::LabError;
+use crate::method::Basis;
 use crate::protocol::{DataSet, Split};
 use crate::trial::Sample;
 
@@ -28,7 +29,15 @@ pub fn sample(
     let scale = split.scale;
     let target = dirty.iter().map(|y| (y - scale.0) / scale.1).collect();
     let design = make(&inputs[0], &inputs[1])?;
-    Ok(Sample { inputs, design, target, test_target: split.test_target, scale, wrong: split.wrong })
+    Ok(Sample {
+        inputs,
+        basis: Basis::Features,
+        design,
+        target,
+        test_target: split.test_target,
+        scale,
+        wrong: split.wrong,
+    })
 }
 
 /// scikit-learn's random Fourier features with gamma = 1 / inputs.

@@ -10,7 +10,7 @@ use robustard::{Iteration, NoiseKind, Problem, Settings};
 use robustard_baselines::Baseline;
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
-use crate::method::{Method, Solver};
+use crate::method::{Basis, Method, Solver};
 use crate::runner::LAST_MEASURE;
 use crate::{LabError, blr};
 
@@ -23,6 +23,8 @@ pub type Measures = Vec<(&'static str, f64)>;
 pub struct Sample {
     /// Inputs, standardized.
     pub inputs: [Mat<f64>; 2],
+    /// What the features are.
+    pub basis: Basis,
     /// Features made of them, training and test.
     pub design: [Mat<f64>; 2],
     /// Training targets.
@@ -55,7 +57,7 @@ impl Sample {
     fn answer(&self, method: Method, seed: u64) -> Result<Answer, LabError> {
         match method {
             Method::Baseline(baseline) => self.baseline(baseline, seed),
-            Method::Ard { solver, noise } => self.ard(&solver.settings(noise)),
+            Method::Ard { solver, noise } => self.ard(&solver.settings(noise, self.basis)),
             Method::Variational => self.variational(seed),
             Method::Default => self.default(seed),
             Method::Oracle => Err(LabError::NoOracle),
@@ -91,6 +93,7 @@ impl Sample {
             wrong: (0..kept.len()).filter(|&i| self.wrong.binary_search(&kept[i]).is_ok()).collect(),
             test_target: self.test_target.clone(),
             scale: self.scale,
+            basis: self.basis,
         }
     }
 
@@ -175,7 +178,7 @@ impl Sample {
     /// EM with the posterior of the Bayesian learning rule.
     fn variational(&self, seed: u64) -> Result<Answer, LabError> {
         let [train, test] = [with_intercept(&self.design[0]), with_intercept(&self.design[1])];
-        let settings = Solver::Em.settings(NoiseKind::PerRow);
+        let settings = Solver::Em.settings(NoiseKind::PerRow, self.basis);
         let found = blr::fit(train.as_ref(), &self.target, &settings, seed);
         let noise = mean(&found.noise_variance);
         let sum = |i: usize, of: &dyn Fn(usize) -> f64| (0..test.ncols()).map(|j| test[(i, j)] * of(j)).sum::<f64>();

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::LabError;
 use crate::experiment::Experiment;
 use crate::findings::{self, Finding};
-use crate::method::Solver;
+use crate::method::{Basis, Method, Solver};
 use crate::results::Results;
 use robustard::NoiseKind;
 
@@ -151,27 +151,31 @@ fn runs(document: &mut Section, folder: &Path) {
 fn settings(document: &mut Section) {
     document.say("## Settings");
     document.say(
-        "One setting per solver for all data sets. What is not listed is as in the `paper` preset \
-         (docs of `Settings`): flat prior, initial values 0.1, bounds 1e-6 and 1e6, absolute units, no acceleration, no pruning.",
+        "One setting per solver for all data sets, and one for kernel functions. What is not listed is as in the `paper` preset \
+         (docs of `Settings`): flat prior, first λ 0.1, bounds 1e-6 and 1e6, absolute units, no acceleration, no pruning.",
     );
-    let mut table = String::from(
-        "| solver | η of γ | η of λ | learning rate | λ starts after | λ moves every | iterations |\n|---|---|---|---|---|---|---|\n",
-    );
-    for solver in Solver::ALL {
-        let settings = solver.settings(NoiseKind::PerRow);
-        let is_gradient = matches!(solver, Solver::GradientPrimal | Solver::GradientDual);
-        let damping = |eta: f64| if is_gradient { "–".to_owned() } else { eta.to_string() };
-        let rate = if is_gradient { settings.learning_rate.to_string() } else { "–".to_owned() };
-        let _ = writeln!(
-            table,
-            "| {} | {} | {} | {rate} | {} | {} | {} |",
-            crate::method::Method::per_row(solver),
-            damping(settings.damping_weights),
-            damping(settings.damping_noise),
-            settings.noise_start,
-            settings.noise_every,
-            settings.max_iterations,
+    for (basis, title) in [(Basis::Features, "Features:"), (Basis::Kernel, "Kernel functions:")] {
+        let mut table = String::from(
+            "| solver | η of γ | η of λ | learning rate | first γ | λ starts after | λ moves every | iterations |\n|---|---|---|---|---|---|---|---|\n",
         );
+        for solver in Solver::ALL {
+            let settings = solver.settings(NoiseKind::PerRow, basis);
+            let is_gradient = matches!(solver, Solver::GradientPrimal | Solver::GradientDual);
+            let damping = |eta: f64| if is_gradient { "–".to_owned() } else { eta.to_string() };
+            let rate = if is_gradient { settings.learning_rate.to_string() } else { "–".to_owned() };
+            let _ = writeln!(
+                table,
+                "| {} | {} | {} | {rate} | {} | {} | {} | {} |",
+                Method::per_row(solver),
+                damping(settings.damping_weights),
+                damping(settings.damping_noise),
+                settings.initial_weight_precision,
+                settings.noise_start,
+                settings.noise_every,
+                settings.max_iterations,
+            );
+        }
+        document.say(title);
+        document.say(table.trim_end());
     }
-    document.say(table.trim_end());
 }

@@ -2,7 +2,7 @@
 
 use super::Section;
 use super::figures::heatmap;
-use super::tables::{brief, table};
+use super::tables::{spread, table, trials};
 use crate::experiment::{CONTAMINATIONS, MULTIPLIERS, SIGMAS, SUPPORTS};
 use crate::results::Results;
 use crate::synthetic::Synthetic;
@@ -27,6 +27,7 @@ pub(super) fn synthetic(document: &mut Section, results: &Results) {
          rows that of the noisy rows among as many of largest λ; with shared noise rows are found by chance. The oracle weighs \
          rows by their true noise and ranks them by their distance from the true line.",
     );
+    document.say(trials(results));
     let words = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>();
     let supports: Vec<String> = SUPPORTS.iter().map(usize::to_string).collect();
     for method in ["irls_l2", "oracle"].iter().filter(|name| methods.iter().any(|method| method == *name)) {
@@ -82,6 +83,6 @@ pub(super) fn synthetic(document: &mut Section, results: &Results) {
     document.say(table(&methods, &columns, |method, column| {
         let measure = ["weight_recovery", "row_recovery", "weight_error"][column];
         let summary = results.summary(SET, &middle, method, measure);
-        summary.map_or(String::new(), |ours| format!("{} ± {}", brief(ours.mean), brief(ours.deviation)))
+        summary.map_or(String::new(), |ours| spread(&ours))
     }));
 }

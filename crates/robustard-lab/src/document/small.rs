@@ -12,7 +12,7 @@ use super::tables::{beside, brief, table};
 use crate::LabError;
 use crate::experiment::POWERS;
 use crate::mcycle::{DEGREE, Motorcycle};
-use crate::method::{Method, Solver};
+use crate::method::{Basis, Method, Solver};
 use crate::paper;
 use crate::results::Results;
 use crate::stars::{GIANTS, Stars};
@@ -94,7 +94,8 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
         paths.record(iteration);
         ControlFlow::Continue(())
     };
-    let model = robustard::fit_observed(&problem, &Solver::Em.settings(NoiseKind::PerRow), &mut record)?;
+    let model =
+        robustard::fit_observed(&problem, &Solver::Em.settings(NoiseKind::PerRow, Basis::Features), &mut record)?;
     let paths = paths.paths(&(1..=DEGREE).collect::<Vec<_>>(), &all);
     let iterations: Vec<f64> = paths.iterations.iter().map(|iteration| *iteration as f64).collect();
     let line = |name: Option<&str>, tone: Tone, relevance: &[f64]| {

@@ -17,6 +17,9 @@ const CONTAMINATIONS: [f64; 2] = [0.0, 0.1];
 /// A number with three digits or so.
 pub(super) fn brief(value: f64) -> String {
     let magnitude = value.abs();
+    if magnitude < 1e-9 {
+        return "0".to_owned();
+    }
     let digits = if magnitude >= 100.0 {
         0
     } else if magnitude >= 10.0 {
@@ -31,10 +34,15 @@ pub(super) fn brief(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
+/// Mean ± standard deviation; the mean alone of a single trial.
+pub(super) fn spread(ours: &Summary) -> String {
+    if ours.trials > 1 { format!("{} ± {}", brief(ours.mean), brief(ours.deviation)) } else { brief(ours.mean) }
+}
+
 /// Ours, and the paper's in brackets: = where they agree within two standard errors, < or > where ours is smaller or larger.
 pub(super) fn beside(ours: Option<Summary>, paper: Option<Reported>) -> String {
     let Some(ours) = ours else { return String::new() };
-    let own = format!("{} ± {}", brief(ours.mean), brief(ours.deviation));
+    let own = spread(&ours);
     match paper {
         None => own,
         Some(paper) => {
@@ -85,6 +93,24 @@ fn ordered(results: &Results) -> Vec<String> {
     methods
 }
 
+/// How many trials there are, in a sentence.
+pub(super) fn trials(results: &Results) -> String {
+    let by_method: Vec<(String, (usize, usize))> = ordered(results)
+        .into_iter()
+        .filter_map(|method| Some((method.clone(), results.trial_range(&method)?)))
+        .collect();
+    let words = |(low, high): (usize, usize)| if low == high { low.to_string() } else { format!("{low}–{high}") };
+    let mut kinds: Vec<(usize, usize)> = by_method.iter().map(|(_, range)| *range).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let parts = kinds.iter().rev().map(|kind| {
+        let names: Vec<&str> =
+            by_method.iter().filter(|(_, range)| range == kind).map(|(name, _)| name.as_str()).collect();
+        format!("{} ({})", words(*kind), names.join(", "))
+    });
+    format!("Trials in each cell: {}.", parts.collect::<Vec<_>>().join("; "))
+}
+
 pub(super) fn tabular(document: &mut Section, results: &Results) {
     let datasets = results.datasets();
     let sets: Vec<&str> =
@@ -101,6 +127,7 @@ pub(super) fn tabular(document: &mut Section, results: &Results) {
          standard deviation over trials; the paper's in brackets: = where the two agree within two standard errors of the \
          difference and the paper's rounding, < where ours is smaller, > where it is larger.",
     );
+    document.say(trials(results));
     for share in CONTAMINATIONS {
         let condition = format!("contamination={share}");
         document.say(format!("### {:.0}% of the training rows wrong", 100.0 * share));
@@ -189,6 +216,7 @@ pub(super) fn kernel(document: &mut Section, results: &Results) {
         "One kernel function on every training row, exp(−‖x − xⱼ‖²/13) of standardized inputs; Gaussian processes learn their \
          lengthscale. Mean ± standard deviation over trials, the paper's in brackets.",
     );
+    document.say(trials(results));
     let columns: Vec<String> = KERNEL_CONTAMINATIONS.iter().map(|share| format!("{:.0}%", 100.0 * share)).collect();
     for (measure, title) in [("rmse", "RMSE"), ("nll", "NLL")] {
         let condition = |column: usize| format!("contamination={}", KERNEL_CONTAMINATIONS[column]);
@@ -234,6 +262,7 @@ pub(super) fn neural(document: &mut Section, results: &Results) {
          for OLS and Ridge; the truly wrong ones first; at random) and the rest is fitted again. Mean absolute error of log counts \
          of clean test images, mean ± standard deviation over trials:",
     );
+    document.say(trials(results));
     let columns: Vec<String> = REMOVED.iter().map(|share| format!("{:.0}% removed", 100.0 * share)).collect();
     let rankings = ["doubted first", "wrong first (oracle)", "at random"];
     let condition = |ranking: usize, column: usize| format!("ranking={ranking};removed={}", REMOVED[column]);
