@@ -1,13 +1,14 @@
 //! Options that several commands share.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use robustard::features::{FeatureKind, FeatureKindError, FeatureOptions, Lengthscale};
-use robustard::{Preset, Settings};
+use robustard::Settings;
+use robustard::features::{FeatureKind, Lengthscale};
 use robustard_table::{
-    Auto, EncodeOptions, Header, Kind, Missing, ReadOptions, Regression, RegressionOptions, Table, io_words,
-    load_model, read, suggestion,
+    Header, Kind, Missing, NamedOptions, ReadOptions, Regression, RegressionOptions, Table, io_words, load_model, read,
 };
 
 use crate::{Outcome, Usage};
@@ -105,16 +106,16 @@ pub struct FitArguments {
     #[arg(long, value_name = "COL")]
     pub id: Option<String>,
     /// Missing values: error, drop (the rows) or impute (median and an indicator column)
-    #[arg(long, default_value = "error", value_parser = |text: &str| text.parse::<Missing>())]
-    missing: Missing,
+    #[arg(long, default_value = "error", value_parser = checked::<Missing>)]
+    missing: String,
     /// Features: auto (linear or smooth, whichever predicts left-out rows better), linear, smooth[:CENTRES] (lines and a
     /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (a kernel on every row) or poly:DEGREE
     #[arg(long, default_value = "auto", value_parser = feature_choice)]
-    features: FeatureChoice,
+    features: String,
     /// Lengthscales of rff and rbf: each (one for each input, learnt), one (learnt), usual (√(inputs/2)) or a number, in
     /// standardized inputs [default: each, usual with --preset paper]
-    #[arg(long, allow_negative_numbers = true, value_parser = |text: &str| text.parse::<Lengthscale>())]
-    lengthscale: Option<Lengthscale>,
+    #[arg(long, allow_negative_numbers = true, value_parser = checked::<Lengthscale>)]
+    lengthscale: Option<String>,
     /// Seed of everything random
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -158,17 +159,16 @@ pub struct EngineArguments {
     threads: Option<usize>,
 }
 
-/// Features, given or to be chosen.
-#[derive(Clone, Copy)]
-enum FeatureChoice {
-    Given(FeatureKind),
-    Auto,
+/// A text that can be read as `T`.
+fn checked<T: FromStr<Err: Display>>(text: &str) -> Result<String, String> {
+    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn feature_choice(text: &str) -> Result<FeatureChoice, String> {
-    match text {
-        "auto" => Ok(FeatureChoice::Auto),
-        _ => text.parse().map(FeatureChoice::Given).map_err(|error: FeatureKindError| format!("{error}, or auto")),
+fn feature_choice(text: &str) -> Result<String, String> {
+    if text == "auto" {
+        Ok(text.to_owned())
+    } else {
+        checked::<FeatureKind>(text).map_err(|error| format!("{error}, or auto"))
     }
 }
 
@@ -187,105 +187,63 @@ impl FitArguments {
         }
     }
 
+    /// The options that the arguments mean.
     pub fn options(&self) -> Outcome<RegressionOptions> {
-        let kind = match self.features {
-            FeatureChoice::Given(kind) => kind,
-            FeatureChoice::Auto => FeatureKind::Linear,
-        };
-        if self.lengthscale.is_some() && !matches!(kind, FeatureKind::Fourier { .. } | FeatureKind::Kernel) {
-            return Err(Usage("only rff and rbf features take a lengthscale".to_owned()).into());
-        }
-        let auto = Auto { features: matches!(self.features, FeatureChoice::Auto), noise: self.engine.chooses_noise() };
-        let features = FeatureOptions {
-            kind,
-            lengthscale: self.lengthscale.unwrap_or(match self.engine.preset {
-                PresetArgument::Default => Lengthscale::Each,
-                PresetArgument::Paper => Lengthscale::Usual,
-            }),
-            seed: self.seed,
-            standardize: !self.no_standardize,
-            centre: !self.no_intercept,
-        };
-        let encode = EncodeOptions {
+        let named = NamedOptions {
             target: self.target.clone(),
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             categorical: self.categorical.clone(),
             weights: self.weights.clone(),
             id: self.id.clone(),
-            missing: self.missing,
+            missing: Some(self.missing.clone()),
+            features: Some(self.features.clone()),
+            lengthscale: self.lengthscale.clone(),
+            seed: self.seed,
+            no_standardize: self.no_standardize,
+            no_intercept: self.no_intercept,
             strict: self.strict,
+            ..self.engine.named()?
         };
-        let settings = self.engine.settings()?;
-        Ok(RegressionOptions { encode, features, intercept: !self.no_intercept, settings, auto })
+        Ok(named.options().map_err(|error| Usage(error.to_string()))?)
     }
 }
 
 impl EngineArguments {
-    /// Whether the noise is chosen: unless anything says what it is.
-    fn chooses_noise(&self) -> bool {
-        let is_given =
-            |pair: &String| pair.trim_start().starts_with("noise") || pair.trim_start().starts_with("base_noise");
-        match self.noise.as_deref() {
-            Some(noise) => noise == "auto",
-            None => {
-                self.noise_prior.is_none()
-                    && self.settings.is_none()
-                    && matches!(self.preset, PresetArgument::Default)
-                    && !self.set.iter().any(is_given)
-            }
-        }
+    /// The settings that the arguments mean.
+    pub fn settings(&self) -> Result<Settings, Usage> {
+        self.named()?.settings().map_err(|error| Usage(error.to_string()))
     }
 
-    /// Preset, then file, then `--set`, then the options of their own.
-    pub fn settings(&self) -> Result<Settings, Usage> {
-        let preset = match self.preset {
-            PresetArgument::Default => Preset::Default,
-            PresetArgument::Paper => Preset::Paper,
+    /// The settings file, then `--set`, then the options of their own.
+    fn named(&self) -> Result<NamedOptions, Usage> {
+        let mut settings = serde_json::Map::new();
+        let mut add = |key: &str, value: toml::Value| -> Result<(), Usage> {
+            settings.insert(key.to_owned(), serde_json::to_value(value).map_err(|error| Usage(error.to_string()))?);
+            Ok(())
         };
-        let mut settings = Settings::preset(preset);
         if let Some(path) = &self.settings {
             let failed = |reason: String| Usage(format!("cannot use the settings file {}: {reason}", path.display()));
             let text = std::fs::read_to_string(path).map_err(|error| failed(io_words(&error)))?;
             for (key, value) in text.parse::<toml::Table>().map_err(|error| failed(error.to_string()))? {
-                settings = with_setting(&settings, &key, value)?;
+                add(&key, value)?;
             }
         }
         for pair in &self.set {
             let example = || Usage(format!("--set {pair} is not KEY=VALUE; write, for example, --set tolerance=1e-6"));
             let (key, value) = pair.split_once('=').ok_or_else(example)?;
-            settings = with_setting(&settings, key.trim(), toml_value(value.trim()))?;
+            add(key.trim(), toml_value(value.trim()))?;
         }
-        for (key, value) in [("solver", &self.solver), ("noise", &self.noise), ("noise_prior", &self.noise_prior)] {
-            // Noise to be chosen is no setting of the engine.
-            if let Some(value) = value.as_ref().filter(|value| *value != "auto") {
-                settings = with_setting(&settings, key, toml::Value::String(value.clone()))?;
-            }
-        }
-        if let Some(threads) = self.threads {
-            settings.threads = threads;
-        }
-        settings.check().map_err(|error| Usage(error.to_string()))?;
-        Ok(settings)
+        Ok(NamedOptions {
+            preset: self.preset.to_possible_value().map(|value| value.get_name().to_owned()),
+            solver: self.solver.clone(),
+            noise: self.noise.clone(),
+            noise_prior: self.noise_prior.clone(),
+            settings,
+            threads: self.threads,
+            ..NamedOptions::default()
+        })
     }
-}
-
-/// The settings with one of them changed.
-fn with_setting(settings: &Settings, key: &str, value: toml::Value) -> Result<Settings, Usage> {
-    let mut table = toml::Table::try_from(settings).map_err(|error| Usage(error.to_string()))?;
-    // A setting that is not set, such as studentized_power, has no line in TOML.
-    let known: Vec<String> = serde_json::to_value(settings)
-        .ok()
-        .and_then(|all| Some(all.as_object()?.keys().cloned().collect()))
-        .unwrap_or_default();
-    if !known.iter().any(|name| name == key) {
-        let close = suggestion(key, &known);
-        return Err(Usage(format!("there is no setting '{key}'{close}; the settings are {}", known.join(", "))));
-    }
-    let shown = value.to_string();
-    table.insert(key.to_owned(), value);
-    let wrong = |error: toml::de::Error| Usage(format!("the setting {key} is {shown}: {}", error.message()));
-    table.try_into().map_err(wrong)
 }
 
 /// A value as TOML would read it; a bare word is text.

@@ -11,6 +11,7 @@ mod error;
 mod fields;
 mod file;
 mod format;
+mod named;
 mod prepared;
 mod read;
 mod regression;
@@ -22,6 +23,7 @@ pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, M
 pub use error::{TableError, io_words, suggestion};
 pub use file::{ModelFileError, load_model, save_model};
 pub use format::{Compression, Format, Kind};
+pub use named::{NamedError, NamedOptions};
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use regression::{
     FeatureSummary, Fingerprint, Fitted, Quality, Regression, RegressionError, RegressionOptions, TablePrediction,
