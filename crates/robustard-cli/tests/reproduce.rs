@@ -27,6 +27,7 @@ fn what_the_paper_found_holds() {
     for (words, expected) in [
         ("noise per row beats shared noise on every set", 3),
         ("ESS(y) lies within", 3),
+        ("is below the Gaussian process'", 3),
         ("Wrong labels are found far more often than by chance", 2),
         ("recovers weights and rows better", 3),
         ("predicts the motorcycle data better", 1),
@@ -69,5 +70,8 @@ fn unknown_names_are_told() {
     assert!(text(&output.stderr).contains("boston"), "{}", text(&output.stderr));
     let output = reproduce(&["tabular", "--data", "nowhere", "--datasets", "boston", "--results", &results]).unwrap();
     assert!(text(&output.stderr).contains("--data"), "{}", text(&output.stderr));
+    let output = reproduce(&["stars", "--methods", "huber", "--results", &results]).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("its methods are em"), "{}", text(&output.stderr));
     assert!(folder.names().iter().all(|name| name != "paper.md"), "{:?}", folder.names());
 }

@@ -69,8 +69,9 @@ pub fn fit(design: MatRef<'_, f64>, target: &[f64], settings: &Settings, seed: u
     let mut gamma = vec![settings.initial_weight_precision; d];
     gamma[0] = settings.weight_precision_bounds[0];
     let mut lambda = vec![settings.initial_noise_variance; n];
-    let squares: Vec<f64> = design.col_iter().map(|x| x.squared_norm_l2() / settings.initial_noise_variance).collect();
-    let mut rule = Rule { mean: vec![0.0; d], hessian: squares, momentum: vec![0.0; d], steps: 0 };
+    // As many rows of noise as at the start; the rule learns the rest.
+    let hessian = vec![n as f64 / settings.initial_noise_variance; d];
+    let mut rule = Rule { mean: vec![0.0; d], hessian, momentum: vec![0.0; d], steps: 0 };
     let y = MatRef::from_column_major_slice(target, n, 1);
     let residuals = |theta: &[f64]| -> Mat<f64> {
         let mut residual = y.to_owned();

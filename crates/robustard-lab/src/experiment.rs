@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use robustard::NoiseKind;
 use robustard_baselines::Baseline;
 use robustard_table::Table;
 
 use crate::kernel::kernel_sample;
-use crate::method::{Method, Solver};
+use crate::method::{Basis, Method, Solver};
 use crate::neural::{Embeddings, Ranking};
 use crate::protocol::{DATA_SETS, DataSet};
 use crate::results::Job;
@@ -47,7 +48,21 @@ pub struct Part {
     pub methods: Vec<String>,
     /// Two trials, small data sets, few conditions.
     pub quick: bool,
+    /// What the neural experiment's data set is called if it is not the paper's.
+    pub embeddings: Option<String>,
 }
+
+impl Part {
+    fn dataset_name(&self, name: &str) -> String {
+        match &self.embeddings {
+            Some(other) if name == EMBEDDINGS => other.clone(),
+            _ => name.to_owned(),
+        }
+    }
+}
+
+/// The paper's embeddings.
+pub const EMBEDDINGS: &str = "shanghaitech";
 
 /// Seed of trial 0. Smaller seeds were used while the default was made, those from 1000 on to choose the paper's settings.
 const FIRST_SEED: u64 = 500;
@@ -140,7 +155,7 @@ impl Experiment {
             Self::Tabular => DATA_SETS.iter().map(|set| set.name).collect(),
             Self::Kernel | Self::Blr => vec!["boston"],
             Self::Synthetic => vec!["synthetic"],
-            Self::Neural => vec!["shanghaitech"],
+            Self::Neural => vec![EMBEDDINGS],
             Self::Mcycle => vec!["mcycle"],
             Self::Stars => vec!["stars"],
         }
@@ -187,12 +202,12 @@ impl Experiment {
                 baselines(&["ols", "ridge", "gp", "student_t", "huber"]),
                 solvers(Method::per_row),
                 solvers(Method::shared),
-                vec![Method::Default],
+                vec![Method::Converged, Method::Default],
             ]
             .concat(),
             Self::Kernel => {
-                [baselines(&["gp", "sparse_gp", "student_t", "huber"]), solvers(Method::per_row), vec![Method::Default]]
-                    .concat()
+                let others = vec![Method::shared(Solver::Em), Method::Converged, Method::Default];
+                [baselines(&["gp", "sparse_gp", "student_t", "huber"]), solvers(Method::per_row), others].concat()
             }
             Self::Synthetic => {
                 [solvers(Method::per_row), solvers(Method::shared), vec![Method::Oracle, Method::Default]].concat()
@@ -232,23 +247,29 @@ impl Experiment {
         }
     }
 
-    /// What has to be run, the first trials of everything first.
+    /// Whether a method can be run here.
+    fn takes(self, method: Method) -> bool {
+        match self {
+            Self::Stars => method == Method::per_row(Solver::Em),
+            Self::Synthetic => method != Method::Variational,
+            _ => method != Method::Oracle,
+        }
+    }
+
+    /// What has to be run, the first trials of everything first; nothing if no data set or method asked for is of this
+    /// experiment.
     pub fn jobs(self, part: &Part) -> Result<Vec<Job>, LabError> {
+        let known: Vec<&str> = Self::ALL.iter().flat_map(|experiment| experiment.datasets()).collect();
+        if let Some(name) = part.datasets.iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(LabError::UnknownSet { name: name.clone(), known: known.join(", ") });
+        }
         let mut datasets = self.datasets();
-        if !part.datasets.is_empty() {
-            if let Some(name) =
-                part.datasets.iter().find(|name| !Self::ALL.iter().any(|e| e.datasets().contains(&name.as_str())))
-            {
-                let known = Self::ALL.iter().flat_map(|e| e.datasets()).collect::<Vec<_>>();
-                return Err(LabError::UnknownSet { name: name.clone(), known: known.join(", ") });
-            }
-            datasets.retain(|name| part.datasets.iter().any(|wanted| wanted == name));
+        datasets.retain(|name| part.datasets.is_empty() || part.datasets.iter().any(|wanted| wanted == name));
+        let mut methods: Vec<Method> = part.methods.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
+        if methods.is_empty() {
+            methods = self.methods();
         }
-        let wanted: Vec<Method> = part.methods.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-        let mut methods = self.methods();
-        if !wanted.is_empty() {
-            methods = wanted;
-        }
+        methods.retain(|method| self.takes(*method));
         let mut conditions = self.conditions();
         if part.quick {
             self.shorten(&mut datasets, &mut conditions, &mut methods);
@@ -259,19 +280,53 @@ impl Experiment {
             for dataset in &datasets {
                 for condition in &conditions {
                     for method in &methods {
-                        if trial < self.trials_of(*method, dataset) {
-                            jobs.push(Job {
-                                dataset: (*dataset).to_owned(),
-                                condition: condition.clone(),
-                                method: method.to_string(),
-                                trial,
-                            });
+                        // More trials than the paper's are for methods that are not slow.
+                        let most = self.trials_of(*method, dataset);
+                        let job = Job {
+                            dataset: part.dataset_name(dataset),
+                            condition: condition.clone(),
+                            method: method.to_string(),
+                            trial,
+                        };
+                        if (trial < most || most == self.trials()) && !jobs.contains(&job) {
+                            jobs.push(job);
                         }
                     }
                 }
             }
         }
         Ok(jobs)
+    }
+
+    /// Says why there is nothing to run.
+    pub fn nothing_to_run(self) -> LabError {
+        let methods: Vec<String> = self.methods().iter().map(Method::to_string).collect();
+        LabError::NothingToRun {
+            experiment: self.name(),
+            methods: methods.join(", "),
+            datasets: self.datasets().join(", "),
+        }
+    }
+
+    /// Whether it reads files.
+    pub fn needs_data(self) -> bool {
+        !matches!(self, Self::Synthetic | Self::Mcycle | Self::Stars)
+    }
+
+    /// What results depend on beside the job: settings and seeds. Results of another description are not mixed with these.
+    pub fn description(self) -> String {
+        let mut text = format!("first seed {FIRST_SEED}\n");
+        for solver in Solver::ALL {
+            for basis in Basis::ALL {
+                for noise in [NoiseKind::Shared, NoiseKind::PerRow] {
+                    let belongs = (basis == Basis::Kernel) == (self == Self::Kernel);
+                    if belongs && self != Self::Stars {
+                        text.push_str(&format!("{:?}\n", solver.settings(noise, basis)));
+                    }
+                }
+            }
+        }
+        text
     }
 
     /// What is left for a quick look.
@@ -336,13 +391,16 @@ mod tests {
             let quick = experiment.jobs(&Part { quick: true, ..Part::default() }).unwrap();
             assert!(!quick.is_empty() && quick.iter().all(|job| all.contains(job)), "{experiment:?}");
         }
-        let part = Part { datasets: vec!["yacht".into()], methods: vec!["em".into()], trials: Some(3), quick: false };
+        let part =
+            Part { datasets: vec!["yacht".into()], methods: vec!["em".into()], trials: Some(3), ..Part::default() };
         assert_eq!(Experiment::Tabular.jobs(&part).unwrap().len(), 6);
         let part = |datasets: &[&str], methods: &[&str]| Part {
             datasets: datasets.iter().map(|name| (*name).to_owned()).collect(),
             methods: methods.iter().map(|name| (*name).to_owned()).collect(),
             ..Part::default()
         };
+        assert!(Experiment::Stars.jobs(&part(&[], &["huber"])).unwrap().is_empty());
+        assert_eq!(Experiment::Tabular.jobs(&part(&["yacht", "yacht"], &["ols", "ols"])).unwrap().len(), 20);
         assert!(Experiment::Tabular.jobs(&part(&["nowhere"], &[])).is_err());
         assert!(Experiment::Tabular.jobs(&part(&[], &["nothing"])).is_err());
     }

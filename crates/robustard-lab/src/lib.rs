@@ -79,6 +79,43 @@ pub enum LabError {
     /// Threads could not be started.
     #[error("no thread could be started: {0}")]
     Threads(String),
+    /// Several jobs failed.
+    #[error("{count} jobs failed; the first: {first}")]
+    Failures {
+        /// How many.
+        count: usize,
+        /// One of them.
+        first: Box<LabError>,
+    },
+    /// Another process adds to the same results.
+    #[error("another process is adding to {0}; wait for it, or give another folder by --results")]
+    Busy(String),
+    /// Results of other settings or data.
+    #[error(
+        "{path} holds results of other settings or data; give another folder by --results, or remove it to begin anew"
+    )]
+    Stale {
+        /// The file.
+        path: String,
+    },
+    /// Nothing to run.
+    #[error(
+        "none of these methods and data sets belong to {experiment}; its methods are {methods}; its data sets {datasets}"
+    )]
+    NothingToRun {
+        /// The experiment.
+        experiment: &'static str,
+        /// Its methods.
+        methods: String,
+        /// Its data sets.
+        datasets: String,
+    },
+    /// A method that this experiment does not have.
+    #[error("{method} is no method of this experiment")]
+    NotHere {
+        /// The method.
+        method: String,
+    },
     /// A job failed.
     #[error("{dataset}, {condition}, {method}, trial {trial}: {error}")]
     Job {

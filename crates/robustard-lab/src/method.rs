@@ -126,6 +126,8 @@ pub enum Method {
         /// Shared or per row.
         noise: NoiseKind,
     },
+    /// Model-only ARD (one noise for all rows) run to convergence with the engine's own settings: the classic RVM on kernels.
+    Converged,
     /// EM with a variational posterior by the Bayesian learning rule.
     Variational,
     /// What robustard does unasked.
@@ -175,7 +177,7 @@ impl Method {
         baselines
             .chain(ard(Self::per_row))
             .chain(ard(Self::shared))
-            .chain(["em_blr", "default", "oracle"].map(str::to_owned))
+            .chain(["shared_converged", "em_blr", "default", "oracle"].map(str::to_owned))
             .collect()
     }
 }
@@ -189,6 +191,7 @@ impl fmt::Display for Method {
             }
             Self::Ard { solver, noise: NoiseKind::PerRow } => f.write_str(solver.name()),
             Self::Ard { solver, noise: NoiseKind::Shared } => write!(f, "{}{SHARED}", solver.name()),
+            Self::Converged => f.write_str("shared_converged"),
             Self::Variational => f.write_str("em_blr"),
             Self::Default => f.write_str("default"),
             Self::Oracle => f.write_str("oracle"),
@@ -204,6 +207,7 @@ impl FromStr for Method {
             return Ok(Self::Baseline(*baseline));
         }
         match name {
+            "shared_converged" => return Ok(Self::Converged),
             "em_blr" => return Ok(Self::Variational),
             "default" => return Ok(Self::Default),
             "oracle" => return Ok(Self::Oracle),
@@ -236,8 +240,9 @@ mod tests {
     #[test]
     fn settings_are_within_the_papers_ranges() {
         for solver in Solver::ALL {
-            for (noise, basis) in [NoiseKind::Shared, NoiseKind::PerRow].into_iter().zip(Basis::ALL) {
-                let settings = solver.settings(noise, basis);
+            let pairs = Basis::ALL.iter().flat_map(|basis| [(NoiseKind::Shared, basis), (NoiseKind::PerRow, basis)]);
+            for (noise, basis) in pairs {
+                let settings = solver.settings(noise, *basis);
                 settings.check().unwrap();
                 let damping = match settings.solver {
                     SolverKind::Gradient => [settings.learning_rate; 2],

@@ -5,6 +5,7 @@ use crate::results::Summary;
 const TABULAR: &str = include_str!("../data/paper-tabular.csv");
 const KERNEL: &str = include_str!("../data/paper-kernel.csv");
 const BLR: &str = include_str!("../data/paper-blr.csv");
+const MCYCLE: &str = include_str!("../data/paper-mcycle.csv");
 /// Trials behind a figure of the tabular and the variational experiment, and of the kernel experiment.
 const TRIALS: f64 = 10.0;
 const KERNEL_TRIALS: f64 = 20.0;
@@ -26,6 +27,11 @@ impl Reported {
         let digits = mean.split_once('.').map_or(0, |(_, digits)| digits.len());
         let rounding = 0.5 * 10f64.powi(-(digits as i32));
         Some(Self { mean: mean.parse().ok()?, deviation: deviation.parse().ok()?, rounding, trials })
+    }
+
+    /// Two standard errors of the paper's mean.
+    pub fn own_margin(&self) -> f64 {
+        2.0 * self.deviation / self.trials.sqrt()
     }
 
     /// Two standard errors of the difference between ours and the paper's, and the paper's rounding.
@@ -79,9 +85,7 @@ pub fn tabular() -> impl Iterator<Item = TabularLine> {
 
 /// The RMSE of a method in the tabular tables.
 pub fn tabular_rmse(dataset: &str, contamination: f64, method: &str) -> Option<Reported> {
-    let is_wanted =
-        |line: &TabularLine| line.dataset == dataset && line.contamination == contamination && line.method == method;
-    tabular().find(is_wanted).map(|line| line.rmse)
+    tabular_line(dataset, contamination, method).map(|line| line.rmse)
 }
 
 /// The smallest RMSE of a cell over all methods, and the method that had it.
@@ -111,6 +115,26 @@ pub fn blr(measure: &str, contamination: f64, method: &str) -> Option<Reported> 
     find(BLR, [1, 0, 2], [measure, &contamination.to_string(), method], TRIALS)
 }
 
+/// RMSE and NLL of a method on the motorcycle data.
+pub fn mcycle(method: &str) -> Option<[f64; 2]> {
+    MCYCLE.lines().skip(1).find_map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        if fields[0] == method { Some([fields[1].parse().ok()?, fields[2].parse().ok()?]) } else { None }
+    })
+}
+
+impl TabularLine {
+    /// The RMSE with shared noise that the change implies.
+    pub fn shared_rmse(&self) -> Option<f64> {
+        Some(self.rmse.mean / (1.0 + self.change? / 100.0))
+    }
+}
+
+/// The line of a method in the tabular tables.
+pub fn tabular_line(dataset: &str, contamination: f64, method: &str) -> Option<TabularLine> {
+    tabular().find(|line| line.dataset == dataset && line.contamination == contamination && line.method == method)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +151,8 @@ mod tests {
         assert_eq!(tabular().count(), 11 * 18);
         let em = kernel("rmse", 0.15, "em").unwrap();
         assert_eq!((em.mean, em.deviation, em.rounding), (4.829, 0.124, 0.0005));
+        assert_eq!(mcycle("em"), Some([23.6, 4.61]));
+        assert!((tabular_line("energy", 0.1, "em").unwrap().shared_rmse().unwrap() - 2.782).abs() < 1e-3);
         assert_eq!(blr("nll", 0.1, "em_blr").unwrap().mean, 2.91);
     }
 

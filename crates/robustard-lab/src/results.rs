@@ -131,6 +131,12 @@ impl Results {
         self.summary(dataset, condition, method, measure).map(|summary| summary.mean)
     }
 
+    /// The sum of a measure over all jobs.
+    pub fn total(&self, measure: &str) -> f64 {
+        let measures = self.lines.values().flatten();
+        measures.filter(|(name, _)| name == measure).map(|(_, value)| value).sum()
+    }
+
     /// Fewest and most trials of a method over data sets and conditions.
     pub fn trial_range(&self, method: &str) -> Option<(usize, usize)> {
         let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();

@@ -1,5 +1,6 @@
 //! Runs the jobs of an experiment that are not done yet, on all cores, and keeps every result at once.
 
+use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,16 +21,19 @@ pub struct Progress<'a> {
     pub job: &'a Job,
 }
 
-/// Runs what is not in the file at `path` yet. `threads` jobs run at a time, each on one thread. Jobs left when `stop` becomes true
+/// Runs what is not in the file at `path` yet, whose results must be of the same `description`. `threads` jobs run at a time, each on one thread. Jobs left when `stop` becomes true
 /// are not begun. Returns all results of the file.
 pub fn run(
     jobs: &[Job],
     path: &Path,
+    description: &str,
     threads: usize,
     measure: &(dyn Fn(&Job) -> Result<Measures, LabError> + Sync),
     stop: &AtomicBool,
     progress: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Results, LabError> {
+    let _lock = Lock::take(path)?;
+    check_description(path, description)?;
     let mut results = Results::read(path)?;
     // A job whose last measures were cut off is repeated.
     let known = results.done();
@@ -41,17 +45,15 @@ pub fn run(
     }
     let file = Mutex::new((ResultsFile::create(path, &results)?, &mut results));
     let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let failure: Mutex<Option<LabError>> = Mutex::new(None);
-    let fail = |error: LabError| {
-        failure.lock().expect("no job panics here").get_or_insert(error);
-    };
+    let failures: Mutex<Vec<LabError>> = Mutex::default();
+    let fail = |error: LabError| failures.lock().expect("no job panics here").push(error);
     let work = || {
         let pool = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
             Ok(pool) => pool,
             Err(error) => return fail(LabError::Threads(error.to_string())),
         };
         while let Some(job) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if stop.load(Ordering::Relaxed) || failure.lock().is_ok_and(|failure| failure.is_some()) {
+            if stop.load(Ordering::Relaxed) {
                 return;
             }
             let kept = pool.install(|| measure(job)).map_err(|error| LabError::job(job, error)).and_then(|measures| {
@@ -64,18 +66,51 @@ pub fn run(
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                     progress(Progress { done, all: left.len(), job });
                 }
-                Err(error) => return fail(error),
+                // The others may still be done.
+                Err(error) => fail(error),
             }
         }
     };
     thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
     drop(file);
-    if let Some(error) = failure.into_inner().expect("no job panics here") {
-        return Err(error);
-    }
     // In order, so that the file does not depend on which job ended first.
     ResultsFile::create(path, &results)?;
-    Ok(results)
+    let mut failures = failures.into_inner().expect("no job panics here");
+    match failures.len() {
+        0 => Ok(results),
+        1 => Err(failures.remove(0)),
+        count => Err(LabError::Failures { count, first: Box::new(failures.remove(0)) }),
+    }
+}
+
+/// Results are kept with the settings they were made with, and not mixed with others.
+fn check_description(path: &Path, description: &str) -> Result<(), LabError> {
+    let beside = path.with_extension("settings");
+    match std::fs::read_to_string(&beside) {
+        Ok(known) if known != description && path.exists() => Err(LabError::Stale { path: path.display().to_string() }),
+        Ok(known) if known == description => Ok(()),
+        _ => std::fs::write(&beside, description).map_err(|error| LabError::file(&beside, error)),
+    }
+}
+
+/// Keeps other processes from a file of results, as long as it lives.
+struct Lock {
+    _file: File,
+}
+
+impl Lock {
+    fn take(path: &Path) -> Result<Self, LabError> {
+        let failed = |error| LabError::file(path, error);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = File::create(path.with_extension("lock")).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(LabError::Busy(path.display().to_string())),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
 }
 
 /// Measures end with the time.
@@ -102,22 +137,28 @@ mod tests {
             Ok(vec![("rmse", job.trial as f64), (LAST_MEASURE, 0.0)])
         };
         let (go, silent) = (AtomicBool::new(false), |_: Progress<'_>| {});
-        run(&jobs[..4], &path, 2, &measure, &go, &silent).unwrap();
+        run(&jobs[..4], &path, "a", 2, &measure, &go, &silent).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 4);
         // One more is cut off in the middle.
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.strip_suffix("a,b=1,c,3,seconds,0\n").unwrap()).unwrap();
-        let results = run(&jobs, &path, 2, &measure, &go, &silent).unwrap();
+        let results = run(&jobs, &path, "a", 2, &measure, &go, &silent).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 7);
         assert_eq!(results.values("a", "b=1", "c", "rmse"), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         // A failure is told with its job, and what was done before stays.
         let failing = |job: &Job| if job.trial == 7 { Err(LabError::NoOracle) } else { measure(job) };
         let jobs: Vec<Job> = (0..8).map(job).collect();
-        let error = run(&jobs, &path, 1, &failing, &go, &silent).unwrap_err().to_string();
+        let error = run(&jobs, &path, "a", 1, &failing, &go, &silent).unwrap_err().to_string();
         assert!(error.contains("trial 7"), "{error}");
         assert_eq!(Results::read(&path).unwrap().done().len(), 7);
         // Nothing is begun after a stop.
-        let stopped = run(&jobs, &path, 1, &measure, &AtomicBool::new(true), &silent).unwrap();
+        let error = run(&jobs, &path, "b", 1, &measure, &go, &silent).unwrap_err().to_string();
+        assert!(error.contains("other settings"), "{error}");
+        let held = Lock::take(&path).unwrap();
+        let error = run(&jobs, &path, "a", 1, &measure, &go, &silent).unwrap_err().to_string();
+        assert!(error.contains("another"), "{error}");
+        drop(held);
+        let stopped = run(&jobs, &path, "a", 1, &measure, &AtomicBool::new(true), &silent).unwrap();
         assert_eq!(stopped.done().len(), 7);
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -16,7 +16,7 @@ use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table}
 use crate::LabError;
 use crate::method::{Basis, Method};
 use crate::runner::LAST_MEASURE;
-use crate::trial::{Measures, with_intercept};
+use crate::trial::{Measures, converged_settings, with_intercept};
 
 /// The design.
 #[derive(Debug, Clone, Copy)]
@@ -105,9 +105,14 @@ impl Draw {
                 let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
                 (model.coefficients[1..].to_vec(), relevance, recall(&errors))
             }
-            Method::Ard { solver, noise } => {
+            Method::Ard { .. } | Method::Converged => {
                 let problem = Problem::new(with_intercept(&self.inputs).as_ref(), &self.target)?.with_unshrunk(0)?;
-                let model = robustard::fit(&problem, &solver.settings(noise, Basis::Features))?;
+                let settings = match method {
+                    Method::Ard { solver, noise } => solver.settings(noise, Basis::Features),
+                    _ => converged_settings(),
+                };
+                let noise = settings.noise;
+                let model = robustard::fit(&problem, &settings)?;
                 let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
                 let rows = if noise == NoiseKind::Shared { chance } else { recall(&model.rows.noise_variance) };
                 (model.coefficients[1..].to_vec(), relevance, rows)
@@ -131,7 +136,7 @@ impl Draw {
                 let doubt: Vec<f64> = row_weight.iter().map(|weight| -weight).collect();
                 (weights, relevance, if weighs { recall(&doubt) } else { chance })
             }
-            Method::Variational => return Err(LabError::NoOracle),
+            Method::Variational => return Err(LabError::NotHere { method: method.to_string() }),
         };
         Ok(vec![
             ("weight_recovery", top_k_recall(&relevance, &self.support)),

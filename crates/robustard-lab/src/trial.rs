@@ -6,7 +6,7 @@ use std::time::Instant;
 use faer::Mat;
 use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{effective_support, mae, mean, nll, rmse, top_k_recall};
-use robustard::{Iteration, NoiseKind, Problem, Settings};
+use robustard::{BaseNoise, Iteration, NoiseKind, Problem, Settings};
 use robustard_baselines::Baseline;
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
@@ -43,8 +43,8 @@ struct Answer {
     variance: Vec<f64>,
     weight_relevance: Vec<f64>,
     row_relevance: Vec<f64>,
-    /// What rows are ranked by, the worst first; by their relevance if there is nothing better.
-    doubt: Option<Vec<f64>>,
+    /// What rows are ranked by, the worst first: λ or row weights where there are any, else the size of the error.
+    doubt: Vec<f64>,
     /// Log densities of the test targets, in standard units, where predictions are not normal.
     log_density: Option<Vec<f64>>,
     iterations: usize,
@@ -58,6 +58,7 @@ impl Sample {
         match method {
             Method::Baseline(baseline) => self.baseline(baseline, seed),
             Method::Ard { solver, noise } => self.ard(&solver.settings(noise, self.basis)),
+            Method::Converged => self.ard(&converged_settings()),
             Method::Variational => self.variational(seed),
             Method::Default => self.default(seed),
             Method::Oracle => Err(LabError::NoOracle),
@@ -66,20 +67,16 @@ impl Sample {
 
     /// What training rows are ranked by, the worst first: by λ; by the size of the error where all rows have one noise.
     pub fn doubt(&self, method: Method, seed: u64) -> Result<Vec<f64>, LabError> {
-        let answer = self.answer(method, seed)?;
-        let relevance = &answer.row_relevance;
-        Ok(match answer.doubt {
-            Some(doubt) => doubt,
-            None if relevance.iter().any(|value| *value != relevance[0]) => relevance.iter().map(|r| -r).collect(),
-            None => {
-                let [inputs, design] = [&self.inputs, &self.design].map(|[train, _]| [train.clone(), train.clone()]);
-                let (centre, scale) = self.scale;
-                let test_target = self.target.iter().map(|y| centre + scale * y).collect();
-                let again = Self { inputs, design, test_target, ..self.clone() };
-                let fitted = again.answer(method, seed)?.mean;
-                self.target.iter().zip(fitted).map(|(y, mean)| (y - mean).abs()).collect()
-            }
-        })
+        Ok(self.answer(method, seed)?.doubt)
+    }
+
+    /// Rows by their relevance if it tells them apart, else by the size of their errors.
+    fn ranked(&self, relevance: &[f64], fitted: &[f64]) -> Vec<f64> {
+        if relevance.iter().any(|value| *value != relevance[0]) {
+            relevance.iter().map(|value| -value).collect()
+        } else {
+            self.target.iter().zip(fitted).map(|(y, fitted)| (y - fitted).abs()).collect()
+        }
     }
 
     /// The same with fewer training rows, which must be in order.
@@ -127,10 +124,8 @@ impl Sample {
             ("ess_rows", 100.0 * effective_support(answer.row_relevance.iter().copied())),
             ("iterations", answer.iterations as f64),
         ];
-        let tells_rows = answer.doubt.is_some() || answer.row_relevance.iter().any(|r| *r != answer.row_relevance[0]);
-        if !self.wrong.is_empty() && tells_rows {
-            let doubt = answer.doubt.unwrap_or(answer.row_relevance.iter().map(|relevance| -relevance).collect());
-            measures.push(("recall", top_k_recall(&doubt, &self.wrong)));
+        if !self.wrong.is_empty() {
+            measures.push(("recall", top_k_recall(&answer.doubt, &self.wrong)));
         }
         measures.push((LAST_MEASURE, seconds));
         Ok(measures)
@@ -142,14 +137,15 @@ impl Sample {
         let [train, test] = if is_process { &self.inputs } else { &self.design };
         let fitted = baseline.fit(train.as_ref(), &self.target, seed)?;
         let prediction = fitted.predict(test.as_ref())?;
+        let (fitted_mean, row_relevance) = (fitted.predict(train.as_ref())?.mean, fitted.row_weight());
         let has_relevance = is_process || matches!(baseline, Baseline::Ridge { .. });
         Ok(Answer {
             mean: prediction.mean,
             variance: prediction.variance,
             // As in the paper's tables: 100% for methods that do not weigh features.
             weight_relevance: if has_relevance { fitted.weight_relevance() } else { vec![1.0; train.ncols()] },
-            row_relevance: fitted.row_weight(),
-            doubt: None,
+            doubt: self.ranked(&row_relevance, &fitted_mean),
+            row_relevance,
             log_density: None,
             iterations: fitted.iterations(),
         })
@@ -160,16 +156,17 @@ impl Sample {
         let problem = Problem::new(with_intercept(train).as_ref(), &self.target)?.with_unshrunk(0)?;
         let model = robustard::fit(&problem, settings)?;
         let prediction = model.predict(with_intercept(test).as_ref())?;
-        let precision = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect();
+        let precision = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| 1.0 / value).collect() };
+        let row_relevance = match settings.noise {
+            NoiseKind::Shared => vec![1.0; self.target.len()],
+            NoiseKind::PerRow => precision(&model.rows.noise_variance),
+        };
         Ok(Answer {
             mean: prediction.mean,
             variance: prediction.std.iter().map(|std| std * std).collect(),
             weight_relevance: precision(&model.weight_precision[1..]),
-            row_relevance: match settings.noise {
-                NoiseKind::Shared => vec![1.0; self.target.len()],
-                NoiseKind::PerRow => precision(&model.rows.noise_variance),
-            },
-            doubt: None,
+            doubt: self.ranked(&row_relevance, &model.rows.fitted),
+            row_relevance,
             log_density: None,
             iterations: model.iterations(),
         })
@@ -188,7 +185,7 @@ impl Sample {
             variance: rows.map(|i| noise + sum(i, &|j| test[(i, j)] * found.variance[j])).collect(),
             weight_relevance: found.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect(),
             row_relevance: found.noise_variance.iter().map(|lambda| 1.0 / lambda).collect(),
-            doubt: None,
+            doubt: found.noise_variance,
             log_density: None,
             iterations: settings.max_iterations,
         })
@@ -224,11 +221,16 @@ impl Sample {
             variance: prediction.std.iter().map(|std| std * std).collect(),
             weight_relevance: regression.relevances(),
             row_relevance,
-            doubt: Some(regression.diagnose().z.iter().map(|z| z.abs()).collect()),
+            doubt: regression.diagnose().z.iter().map(|z| z.abs()).collect(),
             log_density: Some(log_density),
             iterations: regression.model.iterations(),
         })
     }
+}
+
+/// Model-only ARD, run to convergence.
+pub fn converged_settings() -> Settings {
+    Settings { threads: 1, base_noise: BaseNoise::Mean, ..Settings::default().with_shared_noise() }
 }
 
 /// The columns after one of ones.

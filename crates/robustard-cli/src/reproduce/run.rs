@@ -1,6 +1,7 @@
 //! Runs experiments of the paper and writes what came out.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,14 +15,17 @@ use robustard_lab::runner::{self, Progress};
 
 use crate::colour::{print, say};
 use crate::progress::Bar;
-use crate::{Ending, Outcome};
+use crate::{Ending, Outcome, Usage};
+
+/// Jobs between two lines about progress where there is no terminal.
+const LINE_EVERY: usize = 200;
 
 /// Options of the experiments.
 #[derive(Args)]
 pub struct Run {
     /// The folder with the data sets
     #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
-    data: PathBuf,
+    data: Option<PathBuf>,
     /// Where results are kept, one CSV file per experiment; the document is written beside it as DIR.md
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     results: PathBuf,
@@ -53,8 +57,15 @@ impl Run {
             datasets: self.datasets.clone(),
             methods: self.methods.clone(),
             quick: self.quick,
+            embeddings: self
+                .embeddings
+                .as_ref()
+                .and_then(|path| Some(path.file_stem()?.to_string_lossy().into_owned())),
         };
-        let laboratory = Laboratory::new(&self.data, self.embeddings.as_deref());
+        if self.data.is_none() && experiments.iter().any(|experiment| experiment.needs_data()) {
+            return Err(Usage("give the folder of the data sets by --data or ROBUSTARD_DATA".to_owned()).into());
+        }
+        let laboratory = Laboratory::new(&self.data.clone().unwrap_or_default(), self.embeddings.as_deref());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.map_or(cores, usize::from);
         let stop = Arc::new(AtomicBool::new(false));
@@ -67,6 +78,12 @@ impl Run {
         })?;
         for &experiment in experiments {
             let jobs = experiment.jobs(&part)?;
+            if jobs.is_empty() {
+                if experiments.len() == 1 {
+                    return Err(experiment.nothing_to_run().into());
+                }
+                continue;
+            }
             let path = self.results.join(format!("{}.csv", experiment.name()));
             let bar = Mutex::new(Bar::new(false));
             let (start, count) = (Instant::now(), AtomicUsize::new(0));
@@ -75,6 +92,10 @@ impl Run {
                 count.store(done, Ordering::Relaxed);
                 let left = start.elapsed().mul_f64((all - done) as f64 / done as f64).as_secs();
                 let time = if left >= 120 { format!("{} min", left / 60) } else { format!("{left} s") };
+                // Without a terminal a line now and then.
+                if !std::io::stderr().is_terminal() && done.is_multiple_of(LINE_EVERY) {
+                    say(&format!("{}: {done} of {all}, {time} left", experiment.name()));
+                }
                 if let Ok(mut bar) = bar.lock() {
                     bar.show(done as f64 / all as f64, || {
                         format!("{}: {done} of {all}, {time} left ({} {})", experiment.name(), job.dataset, job.method)
@@ -82,22 +103,19 @@ impl Run {
                 }
             };
             let measure = |job: &_| experiment.measure(&laboratory, job);
-            let ended = runner::run(&jobs, &path, threads, &measure, &stop, &show);
+            let ended = runner::run(&jobs, &path, &experiment.description(), threads, &measure, &stop, &show);
             drop(bar);
-            let jobs_run = count.into_inner();
-            if jobs_run > 0 {
-                document::note_run(
-                    &self.results,
-                    &RunNote {
-                        experiment: experiment.name(),
-                        date: today(),
-                        commit: commit(),
-                        machine: processor(),
-                        threads,
-                        jobs: jobs_run,
-                        seconds: start.elapsed().as_secs_f64(),
-                    },
-                )?;
+            let note = RunNote {
+                experiment: experiment.name(),
+                date: today(),
+                commit: env!("ROBUSTARD_COMMIT").to_owned(),
+                machine: processor(),
+                threads,
+                jobs: count.into_inner(),
+                seconds: start.elapsed().as_secs_f64(),
+            };
+            if note.jobs > 0 {
+                document::note_run(&self.results, &note)?;
             }
             ended?;
             if stop.load(Ordering::Relaxed) {
@@ -130,14 +148,6 @@ fn today() -> String {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + 400 * era + u64::from(month <= 2);
     format!("{year}-{month:02}-{day:02}")
-}
-
-/// The commit of the folder that the command runs in, if it is a clone of the source.
-fn commit() -> String {
-    let output = std::process::Command::new("git").args(["rev-parse", "--short", "HEAD"]).output();
-    let text =
-        output.ok().filter(|output| output.status.success()).and_then(|output| String::from_utf8(output.stdout).ok());
-    text.map_or("unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 fn processor() -> String {

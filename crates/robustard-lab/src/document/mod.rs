@@ -130,8 +130,9 @@ pub fn write(folder: &Path) -> Result<(PathBuf, Vec<Finding>), LabError> {
     for figure in &document.figures {
         write_whole(&folder.join("figures").join(format!("{}.svg", figure.name)), &figure.svg)?;
     }
-    let path = folder.with_extension("md");
+    let folder = &std::path::absolute(folder).map_err(|error| LabError::file(folder, error))?;
     let name = folder.file_name().map_or("reproduction".into(), |name| name.to_string_lossy().into_owned());
+    let path = folder.with_file_name(format!("{name}.md"));
     write_whole(&path, &(document.text.replace("@FOLDER@", &name).trim_end().to_owned() + "\n"))?;
     Ok((path, findings))
 }

@@ -2,7 +2,7 @@
 
 use super::Section;
 use super::figures::heatmap;
-use super::tables::{spread, table, trials};
+use super::tables::{spread, table, trials, trials_seconds};
 use crate::experiment::{CONTAMINATIONS, MULTIPLIERS, SIGMAS, SUPPORTS};
 use crate::results::Results;
 use crate::synthetic::Synthetic;
@@ -30,7 +30,8 @@ pub(super) fn synthetic(document: &mut Section, results: &Results) {
     document.say(trials(results));
     let words = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>();
     let supports: Vec<String> = SUPPORTS.iter().map(usize::to_string).collect();
-    for method in ["irls_l2", "oracle"].iter().filter(|name| methods.iter().any(|method| method == *name)) {
+    let shown = methods.iter().filter(|method| !method.ends_with("_shared") && *method != "shared_converged");
+    for method in shown {
         let of_weights = |x: usize, y: usize| results.mean(SET, &weights(x, y), method, "weight_recovery");
         let of_rows = |x: usize, y: usize| results.mean(SET, &rows(x, y), method, "row_recovery");
         let title = format!("Recovery of weights ({method})");
@@ -77,6 +78,7 @@ pub(super) fn synthetic(document: &mut Section, results: &Results) {
         let own = average(method, measure, &conditions);
         own.zip(shared).map_or(String::new(), |(own, shared)| format!("{:+.3}", own - shared))
     }));
+    document.say(trials_seconds(results));
     let middle = condition(support, sigma, contamination, multiplier);
     document.say("At |S| = 10, σ = 0.2, ρ = 0.2, m = 10:");
     let columns = ["weight recovery", "row recovery", "root mean square error of the weights"].map(str::to_owned);
