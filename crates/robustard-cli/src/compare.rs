@@ -62,7 +62,7 @@ struct Method {
 }
 
 enum Fitter {
-    Ard(RegressionOptions),
+    Ard(Box<RegressionOptions>),
     /// On the same columns, encoded and standardized.
     Baseline(Baseline, EncodeOptions),
 }
@@ -92,7 +92,7 @@ impl Compare {
             ..options.clone()
         };
         let is_auto = options.auto != Auto::default();
-        let ard = |name: &str, options| Method { name: name.to_owned(), fitter: Fitter::Ard(options) };
+        let ard = |name: &str, options| Method { name: name.to_owned(), fitter: Fitter::Ard(Box::new(options)) };
         let mut methods = vec![
             ard("joint ARD, Student-t", plain(Settings::default())),
             ard("joint ARD, paper", plain(Settings::preset(Preset::Paper))),

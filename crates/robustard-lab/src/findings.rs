@@ -29,9 +29,8 @@ const CLOSED_FORM: [&str; 3] = ["em", "mackay", "irls_l2"];
 
 /// Percent by which noise per row changes the RMSE of shared noise.
 pub fn change(results: &Results, dataset: &str, condition: &str, solver: &str) -> Option<f64> {
-    let [own, shared] =
-        [solver.to_owned(), format!("{solver}_shared")].map(|method| results.mean(dataset, condition, &method, "rmse"));
-    Some(100.0 * (own? / shared? - 1.0))
+    let [own, shared] = results.paired(dataset, condition, [solver, &format!("{solver}_shared")], "rmse")?;
+    Some(100.0 * (own / shared - 1.0))
 }
 
 fn present(results: &Results) -> Vec<&'static str> {
@@ -70,8 +69,8 @@ pub fn tabular(results: &Results) -> Vec<Finding> {
     // The paper stops by a criterion that damping makes hard to meet; what if shared noise is not stopped early?
     let against = |method: &str, condition: &str| -> Vec<(&'static str, f64)> {
         let percent = |set: &&'static str| {
-            let mean = |method: &str| results.mean(set, condition, method, "rmse");
-            Some((*set, 100.0 * (mean("em")? / mean(method)? - 1.0)))
+            let [own, other] = results.paired(set, condition, ["em", method], "rmse")?;
+            Some((*set, 100.0 * (own / other - 1.0)))
         };
         sets.iter().filter_map(percent).collect()
     };
@@ -160,8 +159,9 @@ pub fn kernel(results: &Results) -> Vec<Finding> {
             .iter()
             .filter(|share| **share >= 0.1)
             .filter_map(|share| {
-                let mean = |method: &str| results.mean("boston", &format!("contamination={share}"), method, "rmse");
-                Some((*share, mean(solver)?, mean("gp")?))
+                let condition = format!("contamination={share}");
+                let [own, process] = results.paired("boston", &condition, [solver, "gp"], "rmse")?;
+                Some((*share, own, process))
             })
             .collect();
         if !pairs.is_empty() {

@@ -126,6 +126,21 @@ impl Results {
         Summary::of(&self.values(dataset, condition, method, measure))
     }
 
+    /// Means of a measure of two methods over the trials that both have.
+    pub fn paired(&self, dataset: &str, condition: &str, methods: [&str; 2], measure: &str) -> Option<[f64; 2]> {
+        let of = |method: &str| -> BTreeMap<u64, f64> {
+            self.lines
+                .iter()
+                .filter(|(job, _)| job.dataset == dataset && job.condition == condition && job.method == method)
+                .filter_map(|(job, measures)| Some((job.trial, measures.iter().find(|(name, _)| name == measure)?.1)))
+                .collect()
+        };
+        let [a, b] = methods.map(of);
+        let (first, second): (Vec<f64>, Vec<f64>) =
+            a.iter().filter_map(|(trial, value)| Some((*value, *b.get(trial)?))).unzip();
+        (!first.is_empty()).then(|| [mean(&first), mean(&second)])
+    }
+
     /// The mean of a measure.
     pub fn mean(&self, dataset: &str, condition: &str, method: &str, measure: &str) -> Option<f64> {
         self.summary(dataset, condition, method, measure).map(|summary| summary.mean)
@@ -241,10 +256,16 @@ mod tests {
         assert!((summary.error() - 1.5).abs() < 1e-12);
         assert_eq!(results.values("yacht", "contamination=0.1;m=3", "em", "nll"), [0.1 + 0.2; 2]);
         assert_eq!(job(0).number("m"), Some(3.0));
+        let other = Job { method: "gp".to_owned(), ..job(1) };
+        file.add(&other, &vec![("rmse", 7.0)]).unwrap();
+        let results = Results::read(&path).unwrap();
+        assert_eq!(results.paired("yacht", "contamination=0.1;m=3", ["em", "gp"], "rmse"), Some([4.0, 7.0]));
+        assert_eq!(results.paired("yacht", "contamination=0.1;m=3", ["em", "ols"], "rmse"), None);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 4]).unwrap();
         let cut = Results::read(&path).unwrap();
-        assert_eq!(cut.values("yacht", "contamination=0.1;m=3", "em", "nll").len(), 1);
+        assert!(cut.values("yacht", "contamination=0.1;m=3", "gp", "rmse").is_empty());
+        assert_eq!(cut.values("yacht", "contamination=0.1;m=3", "em", "nll").len(), 2);
         std::fs::write(&path, "a,b\nc\n").unwrap();
         assert!(Results::read(&path).unwrap_err().to_string().contains("line 2"));
         std::fs::remove_dir_all(folder).unwrap();
