@@ -113,7 +113,8 @@ pub fn fit(design: MatRef<'_, f64>, target: &[f64], settings: &Settings, seed: u
 mod tests {
     use super::*;
 
-    /// At fixed γ and λ the rule ends at the exact posterior's mean, and at its precisions where columns do not overlap.
+    /// At fixed γ and λ the rule ends near the exact posterior's mean, and at its precisions where columns do not overlap, though it
+    /// starts with precisions three times as large.
     #[test]
     fn the_rule_finds_the_posterior() {
         let (n, d) = (60, 3);
@@ -135,7 +136,8 @@ mod tests {
             let product: f64 = (0..n).map(|i| x[(i, j)] * y[i]).sum();
             let precision = square / 0.5 + 2.0;
             let mean = product / 0.5 / precision;
-            assert!((found.mean[j] - mean).abs() < 0.2 / precision.sqrt(), "{} {mean}", found.mean[j]);
+            // Perturbations leave the mean about √(learning rate/2) posterior deviations of jitter.
+            assert!((found.mean[j] - mean).abs() < 0.8 / precision.sqrt(), "{} {mean}", found.mean[j]);
             assert!((found.variance[j] * precision - 1.0).abs() < 0.25, "{} {precision}", found.variance[j]);
         }
     }

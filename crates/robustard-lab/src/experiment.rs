@@ -274,7 +274,7 @@ impl Experiment {
         if part.quick {
             self.shorten(&mut datasets, &mut conditions, &mut methods);
         }
-        let trials = part.trials.unwrap_or(if part.quick { 2 } else { self.trials() });
+        let trials = part.trials.unwrap_or(if part.quick { self.trials().min(2) } else { self.trials() });
         let mut jobs = Vec::new();
         for trial in 0..trials {
             for dataset in &datasets {
