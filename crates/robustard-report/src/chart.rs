@@ -1,4 +1,4 @@
-//! A chart as data: what is drawn, not how. The page draws it with plotly.js, [`crate::svg`] as a figure for papers.
+//! A chart as data: what is drawn, not how. The page draws it with plotly.js, [`crate::draw`] as a figure for papers.
 
 use serde::{Serialize, Serializer};
 

@@ -51,7 +51,7 @@ pub struct NamedOptions {
     pub id: Option<String>,
     /// error, drop or impute.
     pub missing: Option<String>,
-    /// auto, linear, smooth[:CENTRES], rff[:COUNT], rbf or poly:DEGREE.
+    /// auto, linear, smooth\[:CENTRES\], rff\[:COUNT\], rbf or poly:DEGREE.
     pub features: Option<String>,
     /// each, one, usual or a number.
     pub lengthscale: Option<String>,
