@@ -46,7 +46,7 @@ fn what_the_paper_found_holds() {
         assert!(document.contains(wanted), "{wanted}\n{document}");
     }
     let figure = folder.read("paper/figures/kernel-rmse.svg");
-    assert!(figure.starts_with("<svg") && figure.contains("Gaussian process"));
+    assert!(figure.starts_with("<svg") && figure.contains("sparse GP"));
     let tabular = folder.read("paper/tabular.csv");
     assert!(tabular.starts_with("dataset,condition,method,trial,measure,value\n"));
     assert!(tabular.contains("yacht,contamination=0.1,em,1,rmse,"));

@@ -181,8 +181,7 @@ pub(super) fn tabular(document: &mut Section, results: &Results) {
     document.say(
         "The damped solvers stop at the iterations given below, long before convergence, with noise per row and shared: that keeps \
          per-row noise from interpolating rows. `shared_converged` is model-only ARD run to convergence with the engine's own \
-         settings. It is better than the stopped fits with shared noise on most sets, so the change against shared noise is larger \
-         than what noise per row itself brings.",
+         settings; the findings above have the change against it, too, which is what noise per row itself brings or costs.",
     );
     document.say(trials_seconds(results));
     agreement(document, results);
@@ -256,8 +255,8 @@ pub(super) fn kernel(document: &mut Section, results: &Results) {
         }));
         let shown = [
             ("irls_l2", "RVM (ℓ2-IRLS)", Tone::Model),
-            ("gp", "Gaussian process", Tone::Other),
-            ("sparse_gp", "sparse Gaussian process", Tone::Muted),
+            ("gp", "GP", Tone::Other),
+            ("sparse_gp", "sparse GP", Tone::Muted),
             ("huber", "Huber", Tone::Guide),
             ("student_t", "Student-t", Tone::Flagged),
         ];
