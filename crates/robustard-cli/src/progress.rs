@@ -53,6 +53,18 @@ impl Drop for Bar {
     }
 }
 
+/// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
+pub fn stopped_by_interrupt() -> Outcome<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(stop)
+}
+
 /// Shows a fit and stops it at Ctrl-C.
 pub struct FitProgress {
     stop: Arc<AtomicBool>,
@@ -64,14 +76,7 @@ pub struct FitProgress {
 
 impl FitProgress {
     pub fn new(quiet: bool, tolerance: f64) -> Outcome<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
-        ctrlc::set_handler(move || {
-            // A second Ctrl-C does not wait for the iteration to end.
-            if seen.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        })?;
+        let stop = stopped_by_interrupt()?;
         Ok(Self { stop, bar: Bar::new(quiet), tolerance, first_change: tolerance })
     }
 }

@@ -1,10 +1,14 @@
-//! Results in long form: one line per measure of a trial, kept in a CSV file that grows while an experiment runs.
+//! Results in long form: one line per measure of a trial, in a CSV file that grows while an experiment runs and is compressed
+//! when the run is over.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use robustard::metrics::mean;
 
 use crate::LabError;
@@ -70,13 +74,17 @@ pub struct Results {
 }
 
 impl Results {
-    /// Reads a file; none if it does not exist. A last line that was cut off is left out.
+    /// Reads the file at `path`, or the compressed one of an earlier run; none if there is neither. A last line that was cut off is
+    /// left out.
     pub fn read(path: &Path) -> Result<Self, LabError> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(LabError::file(path, error)),
-        };
+        let failed = |error| LabError::file(path, error);
+        let mut text = String::new();
+        if path.exists() {
+            text = std::fs::read_to_string(path).map_err(failed)?;
+        } else if compressed(path).exists() {
+            let file = File::open(compressed(path)).map_err(failed)?;
+            GzDecoder::new(file).read_to_string(&mut text).map_err(failed)?;
+        }
         let mut results = Self::default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (number, line) in whole.lines().enumerate().skip(1) {
@@ -205,6 +213,11 @@ fn lines<'a>(job: &Job, measures: impl Iterator<Item = (&'a str, f64)>) -> Strin
     measures.map(|(name, value)| format!("{dataset},{condition},{method},{trial},{name},{value}\n")).collect()
 }
 
+/// Where the results of a run that is over are: `NAME.csv.gz`.
+pub fn compressed(path: &Path) -> PathBuf {
+    path.with_extension("csv.gz")
+}
+
 /// A file that results are added to, a whole job at a time.
 #[derive(Debug)]
 pub struct ResultsFile {
@@ -224,6 +237,16 @@ impl ResultsFile {
         std::fs::rename(&new, path).map_err(failed)?;
         let file = OpenOptions::new().append(true).open(path).map_err(failed)?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Compresses results that nothing is added to for now; the plain file is gone then.
+    pub fn finish(path: &Path, results: &Results) -> Result<(), LabError> {
+        let failed = |error| LabError::file(path, error);
+        let new = path.with_extension("gz.new");
+        let mut encoder = GzEncoder::new(File::create(&new).map_err(failed)?, Compression::best());
+        encoder.write_all(results.text().as_bytes()).and_then(|()| encoder.finish()).map_err(failed)?;
+        std::fs::rename(&new, compressed(path)).map_err(failed)?;
+        if path.exists() { std::fs::remove_file(path).map_err(failed) } else { Ok(()) }
     }
 
     /// Adds a job.
@@ -262,6 +285,10 @@ mod tests {
         assert_eq!(results.paired("yacht", "contamination=0.1;m=3", ["em", "gp"], "rmse"), Some([4.0, 7.0]));
         assert_eq!(results.paired("yacht", "contamination=0.1;m=3", ["em", "ols"], "rmse"), None);
         let text = std::fs::read_to_string(&path).unwrap();
+        ResultsFile::finish(&path, &results).unwrap();
+        assert!(!path.exists());
+        assert_eq!(Results::read(&path).unwrap().text(), results.text());
+        // What is being added to counts, not what was compressed before.
         std::fs::write(&path, &text[..text.len() - 4]).unwrap();
         let cut = Results::read(&path).unwrap();
         assert!(cut.values("yacht", "contamination=0.1;m=3", "gp", "rmse").is_empty());

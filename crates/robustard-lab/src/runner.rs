@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use crate::LabError;
-use crate::results::{Job, Results, ResultsFile};
+use crate::results::{Job, Results, ResultsFile, compressed};
 use crate::trial::Measures;
 
 /// How far a run is.
@@ -41,6 +41,7 @@ pub fn run(
     let left: Vec<&Job> = jobs.iter().filter(|job| !known.contains(job) || !is_whole(job)).collect();
     results.retain(|job| !left.contains(&job));
     if left.is_empty() {
+        ResultsFile::finish(path, &results)?;
         return Ok(results);
     }
     let file = Mutex::new((ResultsFile::create(path, &results)?, &mut results));
@@ -74,7 +75,7 @@ pub fn run(
     thread::scope(|scope| (0..threads.max(1)).for_each(|_| drop(scope.spawn(work))));
     drop(file);
     // In order, so that the file does not depend on which job ended first.
-    ResultsFile::create(path, &results)?;
+    ResultsFile::finish(path, &results)?;
     let mut failures = failures.into_inner().expect("no job panics here");
     match failures.len() {
         0 => Ok(results),
@@ -87,7 +88,9 @@ pub fn run(
 fn check_description(path: &Path, description: &str) -> Result<(), LabError> {
     let beside = path.with_extension("settings");
     match std::fs::read_to_string(&beside) {
-        Ok(known) if known != description && path.exists() => Err(LabError::Stale { path: path.display().to_string() }),
+        Ok(known) if known != description && (path.exists() || compressed(path).exists()) => {
+            Err(LabError::Stale { path: path.display().to_string() })
+        }
         Ok(known) if known == description => Ok(()),
         _ => std::fs::write(&beside, description).map_err(|error| LabError::file(&beside, error)),
     }
@@ -140,7 +143,7 @@ mod tests {
         run(&jobs[..4], &path, "a", 2, &measure, &go, &silent).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 4);
         // One more is cut off in the middle.
-        let text = std::fs::read_to_string(&path).unwrap();
+        let text = Results::read(&path).unwrap().text();
         std::fs::write(&path, text.strip_suffix("a,b=1,c,3,seconds,0\n").unwrap()).unwrap();
         let results = run(&jobs, &path, "a", 2, &measure, &go, &silent).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 7);

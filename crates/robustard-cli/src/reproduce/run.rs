@@ -3,18 +3,19 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use robustard_lab::document::{self, RunNote};
 use robustard_lab::experiment::{Experiment, Laboratory, Part};
 use robustard_lab::findings::Finding;
+use robustard_lab::results::compressed;
 use robustard_lab::runner::{self, Progress};
 
 use crate::colour::{print, say};
-use crate::progress::Bar;
+use crate::progress::{Bar, stopped_by_interrupt};
 use crate::{Ending, Outcome, Usage};
 
 /// Jobs between two lines about progress where there is no terminal.
@@ -26,7 +27,7 @@ pub struct Run {
     /// The folder with the data sets
     #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
     data: Option<PathBuf>,
-    /// Where results are kept, one CSV file per experiment; the document is written beside it as DIR.md
+    /// Where results are kept, one compressed CSV file per experiment; the document is written beside it as DIR.md
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     results: PathBuf,
     /// At most so many trials
@@ -68,14 +69,7 @@ impl Run {
         let laboratory = Laboratory::new(&self.data.clone().unwrap_or_default(), self.embeddings.as_deref());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = self.threads.map_or(cores, usize::from);
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = stop.clone();
-        ctrlc::set_handler(move || {
-            // A second Ctrl-C does not wait for the jobs to end; what is written is whole.
-            if seen.swap(true, Ordering::Relaxed) {
-                std::process::exit(130);
-            }
-        })?;
+        let stop = stopped_by_interrupt()?;
         for &experiment in experiments {
             let jobs = experiment.jobs(&part)?;
             if jobs.is_empty() {
@@ -122,7 +116,7 @@ impl Run {
                 say("stopped; the same command goes on from here");
                 return Ok(Ending::Interrupted);
             }
-            say(&format!("{}: {} jobs are in {}", experiment.name(), jobs.len(), path.display()));
+            say(&format!("{}: {} jobs are in {}", experiment.name(), jobs.len(), compressed(&path).display()));
         }
         let (path, findings) = document::write(&self.results)?;
         let mut out = String::new();
