@@ -1,12 +1,16 @@
 //! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
 
 mod browser;
+mod package;
 mod python;
 
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
        cargo xtask browser               the reports in headless Chromium, with screenshots
+       cargo xtask python                the Python package in a new environment
+       cargo xtask bench python [ard] [rvm] [influence] [overhead]
+                                         the Python package beside scikit-learn, fastrvm and statsmodels
        cargo xtask bench read            reading a large table, beside polars
        cargo xtask bench default         what the default costs, beside plain fits of 300 iterations
        cargo xtask bench engine          speed of an iteration against the machine's limit
@@ -41,8 +45,14 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let succeeded = match words.as_slice() {
-        ["test"] => TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment)) && browser::check(),
+        ["test"] => {
+            TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment))
+                && browser::check()
+                && package::check()
+        }
         ["browser"] => browser::check(),
+        ["python"] => package::check(),
+        ["bench", "python", rest @ ..] => package::bench(rest),
         ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
             let mut cargo = vec!["bench", "--package", "robustard", "--bench", name, "--"];
             cargo.extend(rest);

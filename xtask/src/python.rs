@@ -1,5 +1,6 @@
 //! Python environments in the user's cache folder.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,10 +14,22 @@ pub fn environment(name: &str, packages: &[&str]) -> Result<PathBuf, String> {
     if !python.exists() {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     }
-    let mut install = Command::new(&python);
-    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
-    succeed(&mut install)?;
+    install(&python, packages)?;
     Ok(python)
+}
+
+/// The interpreter of an environment made anew in `folder`, which has the given packages.
+pub fn new_environment(folder: &Path, packages: &[String]) -> Result<PathBuf, String> {
+    succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
+    let python = folder.join("bin").join("python");
+    install(&python, packages)?;
+    Ok(python)
+}
+
+fn install<S: AsRef<OsStr>>(python: &Path, packages: &[S]) -> Result<(), String> {
+    let mut install = Command::new(python);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(packages);
+    succeed(&mut install)
 }
 
 /// Runs a command; what went wrong if it fails.

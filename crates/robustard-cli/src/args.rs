@@ -109,7 +109,8 @@ pub struct FitArguments {
     #[arg(long, default_value = "error", value_parser = checked::<Missing>)]
     missing: String,
     /// Features: auto (linear or smooth, whichever predicts left-out rows better), linear, smooth[:CENTRES] (lines and a
-    /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (a kernel on every row) or poly:DEGREE
+    /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (kernels where they help; rbf:all on every row) or
+    /// poly:DEGREE
     #[arg(long, default_value = "auto", value_parser = feature_choice)]
     features: String,
     /// Lengthscales of rff and rbf: each (one for each input, learnt), one (learnt), usual (√(inputs/2)) or a number, in

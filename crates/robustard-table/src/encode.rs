@@ -61,6 +61,9 @@ pub struct EncodeOptions {
     pub missing: Missing,
     /// Refuse columns that cannot be used instead of leaving them out.
     pub strict: bool,
+    /// Keep columns of numbers that have one value only.
+    #[serde(default)]
+    pub keep_constant: bool,
 }
 
 impl EncodeOptions {
@@ -75,6 +78,7 @@ impl EncodeOptions {
             id: None,
             missing: Missing::Error,
             strict: false,
+            keep_constant: false,
         }
     }
 }
@@ -452,7 +456,8 @@ fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, St
     let mut present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let Some(&first) = present.first() else { return Err("has no values".to_owned()) };
     let has_missing = present.len() < values.len();
-    if present.iter().all(|value| *value == first) && !(has_missing && options.missing == Missing::Impute) {
+    let tells = options.keep_constant || (has_missing && options.missing == Missing::Impute);
+    if present.iter().all(|value| *value == first) && !tells {
         return Err("has one value only".to_owned());
     }
     if options.missing == Missing::Impute {

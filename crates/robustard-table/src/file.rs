@@ -72,6 +72,12 @@ struct Tensor {
 /// Writes a model, whole or not at all.
 pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileError> {
     let failed = |reason: String| ModelFileError::Io { action: "write", path: path.display().to_string(), reason };
+    write_whole(path, &model_to_bytes(regression)?).map_err(|error| failed(io_words(&error)))
+}
+
+/// What a model file holds.
+pub fn model_to_bytes(regression: &Regression) -> Result<Vec<u8>, ModelFileError> {
+    let failed = |reason: String| ModelFileError::Io { action: "write", path: IN_MEMORY.to_owned(), reason };
     let mut description = serde_json::to_value(regression).map_err(|error| failed(error.to_string()))?;
     let mut tensors = Vec::new();
     extract(&mut description, String::new(), &mut tensors);
@@ -88,9 +94,16 @@ pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileE
         let view = TensorView::new(tensor.dtype, vec![tensor.bytes.len() / 8], &tensor.bytes);
         (name.as_str(), view.expect("eight bytes for each number"))
     });
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
-    write_whole(path, &bytes).map_err(|error| failed(io_words(&error)))
+    safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))
 }
+
+/// The model of a file's bytes.
+pub fn model_from_bytes(bytes: &[u8]) -> Result<Regression, ModelFileError> {
+    load_bytes(bytes, IN_MEMORY)
+}
+
+/// What errors call a model that is in no file.
+const IN_MEMORY: &str = "the model";
 
 /// Reads a model and checks that it is whole.
 pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {

@@ -21,7 +21,7 @@ mod write;
 pub use choose::{Auto, Choice, Compared};
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::{TableError, io_words, suggestion};
-pub use file::{ModelFileError, load_model, save_model};
+pub use file::{ModelFileError, load_model, model_from_bytes, model_to_bytes, save_model};
 pub use format::{Compression, Format, Kind};
 pub use named::{NamedError, NamedOptions};
 pub use read::{Header, ReadOptions, read, read_bytes};

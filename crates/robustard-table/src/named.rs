@@ -51,7 +51,7 @@ pub struct NamedOptions {
     pub id: Option<String>,
     /// error, drop or impute.
     pub missing: Option<String>,
-    /// auto, linear, smooth\[:CENTRES\], rff\[:COUNT\], rbf or poly:DEGREE.
+    /// auto, linear, smooth\[:CENTRES\], rff\[:COUNT\], rbf\[:all\] or poly:DEGREE.
     pub features: Option<String>,
     /// each, one, usual or a number.
     pub lengthscale: Option<String>,
@@ -63,6 +63,8 @@ pub struct NamedOptions {
     pub no_intercept: bool,
     /// Refuse what would be left out.
     pub strict: bool,
+    /// Keep columns of numbers that have one value only.
+    pub keep_constant: bool,
     /// default or paper.
     pub preset: Option<String>,
     /// em, mackay, irls-l2, irls-l1 or gradient.
@@ -88,7 +90,7 @@ impl NamedOptions {
             _ => FeatureKind::Linear,
         };
         let lengthscale = self.lengthscale.as_deref().map(str::parse::<Lengthscale>).transpose()?;
-        if lengthscale.is_some() && !matches!(kind, FeatureKind::Fourier { .. } | FeatureKind::Kernel) {
+        if lengthscale.is_some() && !matches!(kind, FeatureKind::Fourier { .. } | FeatureKind::Kernel { .. }) {
             return Err(NamedError::NoLengthscale);
         }
         let usual = match self.preset()? {
@@ -109,6 +111,7 @@ impl NamedOptions {
                 id: self.id.clone(),
                 missing,
                 strict: self.strict,
+                keep_constant: self.keep_constant,
             },
             features: FeatureOptions {
                 kind,

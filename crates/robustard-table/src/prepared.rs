@@ -37,11 +37,11 @@ impl Prepared {
         if observed.rows.is_empty() {
             return Err(TableError::AllDropped.into());
         }
-        let scale = TargetScale::of(&observed.target, options.intercept);
-        let standard = observed.target.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
         let row_weight = observed.weight.clone().unwrap_or_else(|| vec![1.0; observed.rows.len()]);
         // Before anything is learnt from them.
         check_row_weights(&row_weight)?;
+        let scale = TargetScale::of(&observed.target, &row_weight, options.intercept);
+        let standard = observed.target.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
         let copies = count_copies(&observed);
         Ok(Self { encoder, observed, scale, standard, row_weight, copies })
     }
@@ -54,6 +54,11 @@ impl Prepared {
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.standard.len()
+    }
+
+    /// Number of rows that are not copies of others.
+    pub fn distinct_rows(&self) -> usize {
+        self.copies.iter().map(|copies| 1.0 / *copies as f64).sum::<f64>().round() as usize
     }
 
     /// Standard deviation of the target.
@@ -91,9 +96,11 @@ impl Prepared {
 
     /// The features that the options say.
     pub fn learn_features(&self, options: &RegressionOptions) -> Result<(FeatureMap, Option<Start>), RegressionError> {
+        let is_kernel = matches!(options.features.kind, FeatureKind::Kernel { .. });
         let training = Training {
             target: &self.standard,
-            row_weight: &self.weights(&[], options.features.learns_lengthscales()),
+            // Kernel functions look after copies themselves.
+            row_weight: &self.weights(&[], options.features.learns_lengthscales() && !is_kernel),
             noise: options.settings.noise,
             noise_prior: options.settings.noise_prior,
         };
@@ -112,7 +119,7 @@ impl Prepared {
     ) -> Result<LearntSmooth, RegressionError> {
         let centres = if let FeatureKind::Smooth { centres } = features.kind { centres } else { None };
         let inputs = self.observed.inputs.as_ref();
-        let scaled = features.standardizer(inputs).transform(inputs)?;
+        let scaled = features.standardizer(inputs, &self.row_weight).transform(inputs)?;
         let row_weight = self.weights(set_aside, true);
         let training = Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior };
         let options = SmoothOptions { centres, seed: features.seed, must_bend, effort, from };
@@ -121,7 +128,7 @@ impl Prepared {
 
     /// The map of a learnt curve.
     pub fn smooth_map(&self, features: &FeatureOptions, smooth: Smooth) -> FeatureMap {
-        let inputs = features.standardizer(self.observed.inputs.as_ref());
+        let inputs = features.standardizer(self.observed.inputs.as_ref(), &self.row_weight);
         FeatureMap { inputs, basis: Basis::Smooth(smooth) }
     }
 

@@ -1,8 +1,8 @@
 //! A regression on a table: schema, features, scaling and fitted model together, so that a new table with the same columns is
 //! all that prediction needs.
 
-use robustard::faer::Mat;
-use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions};
+use robustard::faer::{Mat, MatRef};
+use robustard::features::{Basis, FeatureError, FeatureMap, FeatureOptions, Standardizer};
 use robustard::solver::Paths;
 use robustard::{Diagnostics, FitError, FittedModel, Observer, PredictError, Prediction, ProblemError, Settings};
 use serde::{Deserialize, Serialize};
@@ -231,6 +231,35 @@ impl Regression {
         })
     }
 
+    /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.
+    pub fn latent_covariance(&self, table: &Table) -> Result<Mat<f64>, RegressionError> {
+        let inputs = self.encoder.encode(table, &[])?.inputs;
+        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.options.intercept);
+        let standard = self.model.latent_covariance(design.as_ref())?;
+        let unit = self.target.deviation.powi(2);
+        Ok(Mat::from_fn(standard.nrows(), standard.ncols(), |i, j| unit * standard[(i, j)]))
+    }
+
+    /// Covariance of the telling features' coefficients in the user's units; 0 where left out.
+    pub fn coefficient_covariance(&self) -> Mat<f64> {
+        let (first, telling) = (usize::from(self.options.intercept), self.telling_features());
+        let design = Mat::from_fn(telling, self.model.coefficients.len(), |i, j| f64::from(u8::from(j == i + first)));
+        match self.model.latent_covariance(design.as_ref()) {
+            Ok(standard) => Mat::from_fn(telling, telling, |i, j| self.unit(i) * self.unit(j) * standard[(i, j)]),
+            Err(_) => Mat::zeros(telling, telling),
+        }
+    }
+
+    /// Target units per unit of a feature.
+    fn unit(&self, feature: usize) -> f64 {
+        match &self.features.basis {
+            Basis::Linear | Basis::Waves(_) | Basis::Smooth(_) => {
+                self.target.deviation / self.features.inputs.scale[feature]
+            }
+            _ => self.target.deviation,
+        }
+    }
+
     fn note_beyond(&self, inputs: &Mat<f64>) -> Result<Option<String>, FeatureError> {
         let names = self.encoder.names();
         let beyond = self.features.beyond(inputs.as_ref())?;
@@ -277,6 +306,11 @@ impl Regression {
             }
         }
         diagnostics
+    }
+
+    /// Share of the training rows inside their leave-one-out interval of a level.
+    pub fn coverage(&self, level: f64) -> f64 {
+        coverage(&self.model, level)
     }
 
     /// Actual value of a training row, in the target's units.
@@ -337,36 +371,41 @@ impl Regression {
     /// The features, most relevant first, in the user's units. Of learnt curves these are the inputs, and their coefficients
     /// those of the linear part.
     pub fn feature_summaries(&self) -> Vec<FeatureSummary> {
+        let mut summaries = self.features_in_units();
+        summaries.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
+        summaries
+    }
+
+    /// The same in the order of the features.
+    pub fn features_in_units(&self) -> Vec<FeatureSummary> {
         let mut names = self.features.names(&self.encoder.names());
         names.truncate(self.telling_features());
         let first = usize::from(self.options.intercept);
-        let unit = |j: usize| match &self.features.basis {
-            Basis::Linear | Basis::Waves(_) | Basis::Smooth(_) => self.target.deviation / self.features.inputs.scale[j],
-            _ => self.target.deviation,
-        };
         let relevances = self.relevances();
         let largest = relevances.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
         let is_curve = self.features.bends().is_some();
-        let mut summaries: Vec<FeatureSummary> = names
+        let is_active = self.model.is_active();
+        names
             .into_iter()
             .enumerate()
             .map(|(j, name)| {
-                let kept = if is_curve {
-                    relevances[j] >= LEAST_SLOPE * largest
-                } else {
-                    self.model.active_columns.contains(&(j + first))
-                };
+                let kept = if is_curve { relevances[j] >= LEAST_SLOPE * largest } else { is_active[j + first] };
                 FeatureSummary {
                     name,
-                    coefficient: self.model.coefficients[j + first] * unit(j),
-                    standard_error: self.model.standard_errors[j + first] * unit(j),
+                    coefficient: self.model.coefficients[j + first] * self.unit(j),
+                    standard_error: self.model.standard_errors[j + first] * self.unit(j),
                     relevance: if kept { relevances[j] / largest } else { 0.0 },
                     kept,
                 }
             })
-            .collect();
-        summaries.sort_by(|a, b| b.relevance.total_cmp(&a.relevance));
-        summaries
+            .collect()
+    }
+
+    /// γ of the telling features in the user's units: precisions of the coefficients.
+    pub fn precisions_in_units(&self) -> Vec<f64> {
+        let first = usize::from(self.options.intercept);
+        let precision = &self.model.weight_precision[first..];
+        (0..self.telling_features()).map(|j| precision[j] / self.unit(j).powi(2)).collect()
     }
 
     /// The intercept of linear features in the user's units: the prediction where every input is zero.
@@ -389,9 +428,8 @@ const LEAST_SLOPE: f64 = 1e-3;
 
 impl TargetScale {
     /// Without an intercept the mean is left in.
-    pub(crate) fn of(y: &[f64], intercept: bool) -> Self {
-        let standard =
-            robustard::features::Standardizer::fit(robustard::faer::MatRef::from_column_major_slice(y, y.len(), 1));
+    pub(crate) fn of(y: &[f64], weight: &[f64], intercept: bool) -> Self {
+        let standard = Standardizer::weighted(MatRef::from_column_major_slice(y, y.len(), 1), weight);
         Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
     }
 }
@@ -409,15 +447,22 @@ impl Quality {
         let error = mean_of(&|row| diagnostics.loo_residual[row].powi(2)).sqrt();
         let mean = mean_of(&|row| actual[row]);
         let spread = mean_of(&|row| (actual[row] - mean).powi(2)).sqrt();
-        let half = model.predictive_noise(model.base_noise).half_widths(0.95, &diagnostics.loo_latent_variance);
-        let is_inside = |row: usize| diagnostics.loo_residual[row].abs() <= half[row];
         Self {
             loo_rmse: scale.deviation * error,
             loo_r2: if spread > 0.0 { 1.0 - (error / spread).powi(2) } else { 0.0 },
             loo_median_error: scale.deviation * weighted_median(&diagnostics.loo_residual, weight),
-            coverage_95: mean_of(&|row| f64::from(u8::from(is_inside(row)))),
+            coverage_95: coverage(model, 0.95),
         }
     }
+}
+
+/// Share of the rows, each counted as often as its weight says, inside their leave-one-out interval.
+fn coverage(model: &FittedModel, level: f64) -> f64 {
+    let diagnostics = model.diagnose();
+    let half = model.predictive_noise(model.base_noise).half_widths(level, &diagnostics.loo_latent_variance);
+    let inside = diagnostics.loo_residual.iter().zip(&half).zip(&model.rows.weight);
+    let inside: f64 = inside.filter(|((error, half), _)| error.abs() <= **half).map(|(_, weight)| weight).sum();
+    inside / model.rows.weight.iter().sum::<f64>()
 }
 
 /// Median of absolute values, each counted as often as its weight says.

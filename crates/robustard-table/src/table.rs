@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchReader, StringArray, UInt64Array,
+};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
 use arrow_select::take::take;
 use rayon::prelude::*;
 
@@ -35,6 +38,15 @@ impl Table {
         };
         let columns: Vec<ArrayRef> = batch.columns().par_iter().zip(&names).map(settle).collect();
         Ok(Self::from_columns(names.iter().map(|name| name.to_string()).zip(columns).collect()))
+    }
+
+    /// A table of batches with the same columns, which take the names. Text is read as in files.
+    pub fn from_batches(names: &[String], batches: impl RecordBatchReader) -> Result<Self, ArrowError> {
+        let schema = batches.schema();
+        let batches = batches.collect::<Result<Vec<RecordBatch>, _>>()?;
+        let whole = concat_batches(&schema, &batches)?;
+        let columns = names.iter().cloned().zip(whole.columns().iter().map(|column| settle_text(column, false)));
+        Ok(Self::from_columns(columns.collect()))
     }
 
     /// A table of columns of one length.
@@ -92,7 +104,13 @@ impl Table {
 
     /// A column of numbers, missing where NaN.
     pub fn number_column(values: impl IntoIterator<Item = f64>) -> ArrayRef {
-        Arc::new(values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect::<Float64Array>())
+        let values: Vec<f64> = values.into_iter().collect();
+        if values.iter().any(|value| value.is_nan()) {
+            return Arc::new(
+                values.into_iter().map(|value| (!value.is_nan()).then_some(value)).collect::<Float64Array>(),
+            );
+        }
+        Arc::new(Float64Array::from(values))
     }
 
     /// A column of counts.
@@ -103,6 +121,11 @@ impl Table {
     /// A column of truth values.
     pub fn boolean_column(values: impl IntoIterator<Item = bool>) -> ArrayRef {
         Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
+    }
+
+    /// A column of text, read as in files: numbers if all of it is, missing where a word says so.
+    pub fn settled_column(values: impl IntoIterator<Item = Option<String>>) -> ArrayRef {
+        settle_text(&Self::text_column(values), false)
     }
 
     /// A column of text.

@@ -8,6 +8,8 @@
 //! | leave-one-out latent variance | qᵢ/(1 − hᵢ) |
 //! | Cook's distance | rᵢ² hᵢ / (λ̃ᵢ (1 − hᵢ)² Σh): the shift of all weights, measured by Σ_θ⁻¹, per effective weight |
 //! | DFFITS | rᵢ √hᵢ / (√λ̃ᵢ (1 − hᵢ)): the shift of the row's own fit in its standard deviations (internal: λ is not refitted) |
+//! | standardized residual | rᵢ / √(λ̃ᵢ (1 − hᵢ)) |
+//! | studentized residual | with shared noise the same with λ estimated without the row, else z |
 //! | z | leave-one-out residual / √(σ² + leave-one-out latent variance), σ² the noise variance of inliers |
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +43,10 @@ pub struct Diagnostics {
     pub cooks_distance: Vec<f64>,
     /// DFFITS.
     pub dffits: Vec<f64>,
+    /// Residual in its standard deviations under the row's own noise (internally studentized).
+    pub standard_residual: Vec<f64>,
+    /// The same under noise that does not know the row (externally studentized).
+    pub student_residual: Vec<f64>,
     /// Leave-one-out residual in standard deviations of an inlier.
     pub z: Vec<f64>,
     /// Probability of being an outlier, if the noise model has one.
@@ -95,6 +101,18 @@ impl FittedModel {
         let loo_latent_variance = per_row(&|i| rows.latent_variance[i] / freedom(i));
         let inlier = self.inlier_variance();
         let z = per_row(&|i| loo_residual[i] / (inlier + loo_latent_variance[i]).sqrt());
+        let standard_residual = per_row(&|i| residual[i] / (variance[i] * freedom(i)).sqrt());
+        let student_residual = if self.noise.is_shared() {
+            let freedom_left = rows.weight.iter().sum::<f64>() - effective_weights;
+            let squares: f64 = standard_residual.iter().enumerate().map(|(i, r)| r * r * freedom(i)).sum();
+            per_row(&|i| {
+                // In units of λ: the squares that are left without the row, per degree of freedom.
+                let without = (squares - standard_residual[i].powi(2)) / (freedom_left - rows.weight[i]);
+                if without > 0.0 { standard_residual[i] / without.sqrt() } else { standard_residual[i] }
+            })
+        } else {
+            z.clone()
+        };
         let outlier_probability: Option<Vec<f64>> =
             (0..n).map(|i| self.noise.outlier_probability(residual[i].powi(2) + rows.latent_variance[i])).collect();
         let threshold = z_threshold(n);
@@ -111,6 +129,8 @@ impl FittedModel {
             dffits: per_row(&|i| loo_residual[i] * (leverage[i] / variance[i]).sqrt()),
             relevance: rows.noise_variance.iter().map(|v| 1.0 / v).collect(),
             residual,
+            standard_residual,
+            student_residual,
             loo_residual,
             loo_latent_variance,
             z,

@@ -88,13 +88,13 @@ impl Covariance {
         }
     }
 
-    /// xᵀΣx for each column x of the d × m matrix `rows`.
-    fn quadratic_forms(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
+    /// Matrices Mₖ and signs with aᵀΣb = Σₖ ±(Mₖa)ᵀ(Mₖb): the images Mₖx of each column x of the d × m matrix `rows`.
+    fn images(&self, rows: MatRef<'_, f64>) -> Vec<(f64, Mat<f64>)> {
         let m = rows.ncols();
-        let square_norms = |factor: MatRef<'_, f64>| -> Vec<f64> {
-            let mut image = Mat::<f64>::zeros(factor.nrows(), m);
-            matmul(image.as_mut(), Accum::Replace, factor, rows, 1.0, Par::Seq);
-            image.col_iter().map(|column| column.squared_norm_l2()).collect()
+        let image = |matrix: MatRef<'_, f64>, of: MatRef<'_, f64>| -> Mat<f64> {
+            let mut image = Mat::<f64>::zeros(matrix.nrows(), m);
+            matmul(image.as_mut(), Accum::Replace, matrix, of, 1.0, Par::Seq);
+            image
         };
         match self {
             Self::WeightSpace { size, inverse_factor } => {
@@ -103,29 +103,35 @@ impl Covariance {
                 for j in 0..*size {
                     factor.col_as_slice_mut(j)[j..].iter_mut().for_each(|v| *v = *values.next().unwrap_or(&0.0));
                 }
-                square_norms(factor.as_ref())
+                vec![(1.0, image(factor.as_ref(), rows))]
             }
             Self::SampleSpace { free, fixed, prior_variance, factor, fixed_gain, fixed_inverse_factor, rows: n } => {
                 let (z, f) = (free.len(), fixed.len());
                 let of = |places: &[usize]| Mat::from_fn(places.len(), m, |k, i| rows[(places[k], i)]);
                 let (free, mut rest) = (of(free), of(fixed));
-                let image = |matrix: MatRef<'_, f64>, of: MatRef<'_, f64>| -> Mat<f64> {
-                    let mut image = Mat::<f64>::zeros(matrix.nrows(), m);
-                    matmul(image.as_mut(), Accum::Replace, matrix, of, 1.0, Par::Seq);
-                    image
-                };
                 rest -= image(MatRef::from_column_major_slice(fixed_gain, f, z), free.as_ref());
                 let explained = image(MatRef::from_column_major_slice(factor, *n, z), free.as_ref());
                 let fixed = image(MatRef::from_column_major_slice(fixed_inverse_factor, f, f), rest.as_ref());
-                (0..m)
-                    .map(|i| {
-                        let prior: f64 = free.col(i).iter().zip(prior_variance).map(|(x, v)| x * x * v).sum();
-                        let shrunk = (prior - explained.col(i).squared_norm_l2()).max(0.0);
-                        shrunk + fixed.col(i).squared_norm_l2()
-                    })
-                    .collect()
+                let prior = Mat::from_fn(z, m, |k, i| prior_variance[k].sqrt() * free[(k, i)]);
+                vec![(1.0, prior), (-1.0, explained), (1.0, fixed)]
             }
         }
+    }
+
+    /// xᵀΣx for each column x of the d × m matrix `rows`.
+    fn quadratic_forms(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
+        let images = self.images(rows);
+        let form = |i: usize| images.iter().map(|(sign, image)| sign * image.col(i).squared_norm_l2()).sum::<f64>();
+        (0..rows.ncols()).map(|i| form(i).max(0.0)).collect()
+    }
+
+    /// aᵀΣb for all pairs of columns of the d × m matrix `rows`.
+    fn bilinear_forms(&self, rows: MatRef<'_, f64>) -> Mat<f64> {
+        let mut forms = Mat::<f64>::zeros(rows.ncols(), rows.ncols());
+        for (sign, image) in self.images(rows) {
+            matmul(forms.as_mut(), Accum::Add, image.transpose(), image.as_ref(), sign, Par::Seq);
+        }
+        forms
     }
 }
 
@@ -341,6 +347,13 @@ impl FittedModel {
         if sizes { Ok(()) } else { Err("the parts of the model are of different sizes".to_owned()) }
     }
 
+    /// Whether each column is still in the model.
+    pub fn is_active(&self) -> Vec<bool> {
+        let mut is_active = vec![false; self.coefficients.len()];
+        self.active_columns.iter().for_each(|&column| is_active[column] = true);
+        is_active
+    }
+
     /// Iterations used.
     pub fn iterations(&self) -> usize {
         self.outcome.trace.len()
@@ -395,15 +408,15 @@ impl FittedModel {
         }
     }
 
-    /// Predicts the rows of an m × d design matrix with the model's base noise.
-    pub fn predict(&self, design: MatRef<'_, f64>) -> Result<Prediction, PredictError> {
-        self.predict_with(design, self.base_noise)
+    /// Covariance of the rows of an m × d design matrix without noise, Xₘ Σ Xₘᵀ: m × m.
+    pub fn latent_covariance(&self, design: MatRef<'_, f64>) -> Result<Mat<f64>, PredictError> {
+        self.check_design(design)?;
+        let active = &self.active_columns;
+        let rows = Mat::from_fn(active.len(), design.nrows(), |j, i| design[(i, active[j])]);
+        Ok(self.covariance.bilinear_forms(rows.as_ref()))
     }
 
-    /// Predicts the rows of an m × d design matrix with another base noise.
-    pub fn predict_with(&self, design: MatRef<'_, f64>, base: BaseNoise) -> Result<Prediction, PredictError> {
-        /// Rows predicted together, so that the room needed does not grow with the table.
-        const BLOCK: usize = 1024;
+    fn check_design(&self, design: MatRef<'_, f64>) -> Result<(), PredictError> {
         let expected = self.coefficients.len();
         if design.ncols() != expected {
             return Err(PredictError::ColumnCount { expected, found: design.ncols() });
@@ -413,6 +426,19 @@ impl FittedModel {
                 return Err(PredictError::NotFinite { column, row, value });
             }
         }
+        Ok(())
+    }
+
+    /// Predicts the rows of an m × d design matrix with the model's base noise.
+    pub fn predict(&self, design: MatRef<'_, f64>) -> Result<Prediction, PredictError> {
+        self.predict_with(design, self.base_noise)
+    }
+
+    /// Predicts the rows of an m × d design matrix with another base noise.
+    pub fn predict_with(&self, design: MatRef<'_, f64>, base: BaseNoise) -> Result<Prediction, PredictError> {
+        /// Rows predicted together, so that the room needed does not grow with the table.
+        const BLOCK: usize = 1024;
+        self.check_design(design)?;
         let active = &self.active_columns;
         let weights: Vec<f64> = active.iter().map(|&column| self.coefficients[column]).collect();
         let (mut mean, mut latent_variance) = (Vec::with_capacity(design.nrows()), Vec::with_capacity(design.nrows()));

@@ -184,8 +184,8 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     };
     let mut best = if options.auto.features {
         let lines = linear::best(prepared, &given(FeatureKind::Linear), options.auto.noise, observer)?;
-        let curve = if prepared.len() < LEAST_CURVE_ROWS {
-            Err(format!("lines, because {} rows are too few for a curve", prepared.len()))
+        let curve = if prepared.distinct_rows() < LEAST_CURVE_ROWS {
+            Err(format!("lines, because {} rows are too few for a curve", prepared.distinct_rows()))
         } else {
             let left_out = lines.candidate.regression().diagnose().loo_residual;
             let errors: Vec<f64> = left_out.iter().map(|error| error.abs()).collect();
@@ -203,6 +203,7 @@ pub(crate) fn fit_chosen<O: Observer + Send>(
     };
     best.compared[best.place].chosen = true;
     let mut fitted = best.candidate.fitted;
+    fitted.regression.options.auto = options.auto;
     fitted.regression.choice = Some(Choice { compared: best.compared, reasons: best.reasons });
     Ok(fitted)
 }

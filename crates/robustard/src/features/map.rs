@@ -35,14 +35,17 @@ pub enum FeatureKind {
         /// How many training rows the curve is seen from; by the size of the table if none is given.
         centres: Option<usize>,
     },
-    /// One kernel function on every training row: the relevance vector machine.
-    Kernel,
+    /// Kernel functions on training rows: the relevance vector machine.
+    Kernel {
+        /// Whether there is one on every row, rather than where they raise the evidence.
+        all: bool,
+    },
 }
 
 /// Features that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "'{0}' are not features; use linear, smooth[:CENTRES], rff[:COUNT] (1 to 100000), rbf or poly:DEGREE (2 to 30)"
+    "'{0}' are not features; use linear, smooth[:CENTRES], rff[:COUNT] (1 to 100000), rbf[:all] or poly:DEGREE (2 to 30)"
 )]
 pub struct FeatureKindError(String);
 
@@ -59,9 +62,10 @@ impl FromStr for FeatureKind {
                 "linear" => Ok(Self::Linear),
                 "rff" => Ok(Self::Fourier { features: DEFAULT_WAVES }),
                 "smooth" => Ok(Self::Smooth { centres: None }),
-                "rbf" => Ok(Self::Kernel),
+                "rbf" => Ok(Self::Kernel { all: false }),
                 _ => Err(error()),
             },
+            Some(("rbf", "all")) => Ok(Self::Kernel { all: true }),
             Some(("poly", degree)) => Ok(Self::Polynomial { degree: count(degree, 2..=30)? }),
             Some(("smooth", centres)) => Ok(Self::Smooth { centres: Some(count(centres, 1..=10_000)?) }),
             Some(("rff", features)) => Ok(Self::Fourier { features: count(features, 1..=100_000)? }),
@@ -92,7 +96,8 @@ impl fmt::Display for FeatureKind {
             Self::Fourier { features } => write!(f, "rff:{features}"),
             Self::Smooth { centres: None } => write!(f, "smooth"),
             Self::Smooth { centres: Some(centres) } => write!(f, "smooth:{centres}"),
-            Self::Kernel => write!(f, "rbf"),
+            Self::Kernel { all: false } => write!(f, "rbf"),
+            Self::Kernel { all: true } => write!(f, "rbf:all"),
         }
     }
 }
@@ -179,19 +184,19 @@ impl FeatureOptions {
     pub fn learns_lengthscales(&self) -> bool {
         match self.kind {
             FeatureKind::Smooth { .. } => true,
-            FeatureKind::Fourier { .. } | FeatureKind::Kernel => {
+            FeatureKind::Fourier { .. } | FeatureKind::Kernel { .. } => {
                 matches!(self.lengthscale, Lengthscale::Each | Lengthscale::One)
             }
             FeatureKind::Linear | FeatureKind::Polynomial { .. } => false,
         }
     }
 
-    /// The scaling of columns.
-    pub fn standardizer(&self, values: MatRef<'_, f64>) -> Standardizer {
+    /// The scaling of columns, whose rows count as often as their weights say.
+    pub fn standardizer(&self, values: MatRef<'_, f64>, weight: &[f64]) -> Standardizer {
         match (self.standardize, self.centre) {
             (false, _) => Standardizer::identity(values.ncols()),
-            (true, true) => Standardizer::fit(values),
-            (true, false) => Standardizer { mean: vec![0.0; values.ncols()], ..Standardizer::fit(values) },
+            (true, true) => Standardizer::weighted(values, weight),
+            (true, false) => Standardizer { mean: vec![0.0; values.ncols()], ..Standardizer::weighted(values, weight) },
         }
     }
 }
@@ -241,7 +246,7 @@ impl FeatureMap {
         training: &Training<'_>,
         options: &FeatureOptions,
     ) -> Result<(Self, Option<Start>), FeatureError> {
-        let standardizer = |values: MatRef<'_, f64>| options.standardizer(values);
+        let standardizer = |values: MatRef<'_, f64>| options.standardizer(values, training.row_weight);
         let scaling = match options.kind {
             FeatureKind::Polynomial { .. } if options.standardize && options.centre => Standardizer::of_range(inputs),
             _ => standardizer(inputs),
@@ -274,13 +279,18 @@ impl FeatureMap {
                 start = Some(learnt.start);
                 Basis::Smooth(learnt.smooth)
             }
-            FeatureKind::Kernel => Basis::Kernel(match fixed_lengthscale(options, inputs.ncols()) {
-                Some(length) => Kernel::fit(scaled.as_ref(), vec![length; inputs.ncols()])?,
-                None => {
-                    let per_input = options.lengthscale == Lengthscale::Each;
-                    Kernel::learn(scaled.as_ref(), training, per_input, options.seed)?
-                }
-            }),
+            FeatureKind::Kernel { all } => {
+                let given = fixed_lengthscale(options, inputs.ncols());
+                Basis::Kernel(match given {
+                    Some(length) if all => Kernel::fit(scaled.as_ref(), vec![length; inputs.ncols()])?,
+                    None if all => Kernel::learn(scaled.as_ref(), training, options)?,
+                    _ => {
+                        let (kernel, grown) = Kernel::grow(scaled.as_ref(), training, given, options)?;
+                        start = Some(grown);
+                        kernel
+                    }
+                })
+            }
         };
         Ok((Self { inputs: scaling, basis }, start))
     }
@@ -349,7 +359,7 @@ impl FeatureMap {
             Basis::Smooth(smooth) => {
                 inputs.iter().cloned().chain((1..=smooth.size()).map(|k| format!("curve {k}"))).collect()
             }
-            Basis::Kernel(kernel) => (1..=kernel.size()).map(|k| format!("row {k}")).collect(),
+            Basis::Kernel(kernel) => kernel.rows.iter().map(|row| format!("row {}", row + 1)).collect(),
         }
     }
 
@@ -374,7 +384,8 @@ impl FeatureMap {
                     && log_scales.len() == inputs
             }
             Basis::Kernel(kernel) => {
-                kernel.lengthscales.len() == inputs && inputs > 0 && kernel.centres.len() % inputs == 0
+                kernel.lengthscales.len() == inputs
+                    && inputs.checked_mul(kernel.rows.len()) == Some(kernel.centres.len())
             }
         }
     }

@@ -15,14 +15,21 @@ pub struct Standardizer {
 impl Standardizer {
     /// Learns the means and standard deviations of the columns of an n × d matrix. Values up to the largest `f64` are fine.
     pub fn fit(inputs: MatRef<'_, f64>) -> Self {
-        let n = inputs.nrows().max(1) as f64;
+        Self::weighted(inputs, &vec![1.0; inputs.nrows()])
+    }
+
+    /// The same with rows that count as often as their weights say.
+    pub fn weighted(inputs: MatRef<'_, f64>, weight: &[f64]) -> Self {
+        let total = weight.iter().sum::<f64>();
+        let total = if total > 0.0 { total } else { 1.0 };
         let (mut mean, mut scale) = (Vec::new(), Vec::new());
         for column in inputs.col_iter() {
             // In units of the largest value, so that neither sum nor square overflows.
             let unit = column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
             let unit = if unit > 0.0 { unit } else { 1.0 };
-            let centre = column.iter().map(|v| v / unit).sum::<f64>() / n;
-            let variance = column.iter().map(|v| (v / unit - centre).powi(2)).sum::<f64>() / n;
+            let weighted = || column.iter().zip(weight);
+            let centre = weighted().map(|(v, w)| w * (v / unit)).sum::<f64>() / total;
+            let variance = weighted().map(|(v, w)| w * (v / unit - centre).powi(2)).sum::<f64>() / total;
             let deviation = variance.sqrt();
             mean.push(centre * unit);
             // Rounding leaves a constant column a deviation of about 1e-16 of its value.
@@ -76,6 +83,10 @@ mod tests {
             assert!(mean.abs() < 1e-12, "column {j}: {mean}");
             assert!((variance - if j == 3 { 0.0 } else { 1.0 }).abs() < 1e-12, "column {j}: {variance}");
         }
+        // A row that counts twice is two rows.
+        let (once, weight) = (Mat::from_fn(3, 1, |i, _| i as f64), [1.0, 2.0, 1.0]);
+        let copied = Mat::from_fn(4, 1, |i, _| [0.0, 1.0, 1.0, 2.0][i]);
+        assert_eq!(Standardizer::weighted(once.as_ref(), &weight), Standardizer::fit(copied.as_ref()));
         let z = Standardizer::of_range(x.as_ref()).transform(x.as_ref()).unwrap();
         for (i, j, place) in [(0, 0, -1.0), (49, 0, 1.0), (0, 1, -1.0), (49, 1, 1.0), (0, 3, 0.0)] {
             assert!((z[(i, j)] - place).abs() < 1e-12, "{i} {j}: {}", z[(i, j)]);

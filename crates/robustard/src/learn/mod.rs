@@ -8,6 +8,7 @@
 mod curve;
 mod exp;
 mod fourier;
+mod grow;
 mod process;
 mod stages;
 
@@ -19,6 +20,7 @@ use argmin::solver::quasinewton::LBFGS;
 
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
+pub(crate) use grow::{Grown, Growth};
 pub use stages::Effort;
 pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 

@@ -71,6 +71,11 @@ impl Factor {
         invert_lower_triangular(self.inverse.as_mut(), self.lower.as_ref(), self.par);
     }
 
+    /// L in the lower triangle.
+    pub(crate) fn lower(&self) -> MatRef<'_, f64> {
+        self.lower.as_ref()
+    }
+
     /// L⁻¹ in the lower triangle; zeros above.
     pub(crate) fn inverse(&self) -> MatRef<'_, f64> {
         self.inverse.as_ref()

@@ -2,7 +2,7 @@
 //!
 //! Weight space factorises the d × d matrix Σ_θ⁻¹ = Γ + XᵀΛ⁻¹X, sample space the n × n matrix Σ_y = Λ + XΓ⁻¹Xᵀ.
 
-mod factor;
+pub(crate) mod factor;
 mod sample_space;
 mod sweep;
 mod weight_space;

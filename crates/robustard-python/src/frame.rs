@@ -1,0 +1,66 @@
+//! Tables from Python.
+
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use robustard_table::Table;
+
+/// A table.
+#[pyclass(frozen, module = "robustard._robustard")]
+pub struct Frame {
+    pub table: Table,
+}
+
+/// A column as it comes from Python: numbers, or texts with gaps.
+#[derive(FromPyObject)]
+enum Values<'py> {
+    Numbers(PyReadonlyArray1<'py, f64>),
+    Texts(Vec<Option<String>>),
+}
+
+fn columns(names: Vec<String>, values: Vec<Values<'_>>) -> Vec<(String, arrow_array::ArrayRef)> {
+    let made = values.into_iter().map(|values| match values {
+        Values::Numbers(numbers) => Table::number_column(numbers.as_array().iter().copied()),
+        Values::Texts(texts) => Table::settled_column(texts),
+    });
+    names.into_iter().zip(made).collect()
+}
+
+#[pymethods]
+impl Frame {
+    /// The columns of a matrix, with the given names.
+    #[staticmethod]
+    fn from_matrix(names: Vec<String>, matrix: PyReadonlyArray2<'_, f64>) -> Self {
+        let matrix = matrix.as_array();
+        let columns = names.into_iter().zip(matrix.columns());
+        let made = columns.map(|(name, values)| (name, Table::number_column(values.iter().copied())));
+        Self { table: Table::from_columns(made.collect()) }
+    }
+
+    /// Columns of numbers (arrays) and texts (lists) of one length.
+    #[staticmethod]
+    fn from_columns(names: Vec<String>, values: Vec<Values<'_>>) -> Self {
+        Self { table: Table::from_columns(columns(names, values)) }
+    }
+
+    /// What an object with the Arrow stream interface holds, without a copy; its columns take the names.
+    #[staticmethod]
+    fn from_arrow(names: Vec<String>, source: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let capsule = source.call_method0("__arrow_c_stream__")?;
+        let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("not an Arrow stream"))?;
+        let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+        // The capsule's name promises what it points to; reading moves the stream out and leaves it released.
+        #[allow(unsafe_code)]
+        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
+        let failed = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
+        let table = Table::from_batches(&names, reader.map_err(failed)?).map_err(failed)?;
+        Ok(Self { table })
+    }
+
+    /// The table with more columns.
+    fn with_columns(&self, names: Vec<String>, values: Vec<Values<'_>>) -> Self {
+        Self { table: self.table.with_columns(columns(names, values)) }
+    }
+}

@@ -1,0 +1,22 @@
+//! The bridge between Python and robustard: tables in, fitted regressions out. What users see is in `python/robustard`.
+
+mod fitted;
+mod frame;
+mod working;
+
+use pyo3::prelude::*;
+
+/// robustard's engine.
+#[pymodule]
+mod _robustard {
+    #[pymodule_export]
+    use super::fitted::{Fitted, check_options, default_settings, fit, load};
+    #[pymodule_export]
+    use super::frame::Frame;
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

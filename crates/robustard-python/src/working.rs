@@ -1,0 +1,82 @@
+//! Long work beside Python: in a thread of its own, while Python's looks after signals and progress.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::prelude::*;
+use robustard::{Iteration, IterationRecord, Observer};
+
+/// How often Python's signals are looked at.
+const WATCH_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the work tells the thread that watches it, and the other way round.
+#[derive(Default)]
+pub struct Watch {
+    stop: AtomicBool,
+    latest: Mutex<Option<IterationRecord>>,
+}
+
+impl Observer for &Watch {
+    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
+        if let Ok(mut latest) = self.latest.lock() {
+            *latest = Some(*iteration.record);
+        }
+        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// Runs `work` on so many threads (0 for all cores) without holding Python up. Ctrl-C asks the work to stop; the second value
+/// says whether it did. An exception of `progress` (iteration, objective, columns) asks so, too, and is raised.
+pub fn watched<T: Send>(
+    py: Python<'_>,
+    threads: usize,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Watch) -> T + Send,
+) -> PyResult<(T, bool)> {
+    let watch = Watch::default();
+    // Never rayon's global pool: a process that Python forks would wait for threads that it does not have.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| PyRuntimeError::new_err(format!("cannot start {threads} threads: {error}")))?;
+    let mut raised: Option<PyErr> = None;
+    let result = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = channel();
+            let (watch, pool) = (&watch, &pool);
+            scope.spawn(move || sender.send(pool.install(|| work(watch))));
+            let mut shown = 0;
+            loop {
+                match receiver.recv_timeout(WATCH_INTERVAL) {
+                    Ok(result) => return Some(result),
+                    // The work has panicked; leaving the scope says so.
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                let looked = Python::attach(|py| {
+                    py.check_signals()?;
+                    let latest = watch.latest.lock().ok().and_then(|latest| *latest);
+                    match (progress, latest.filter(|record| record.iteration != shown)) {
+                        (Some(progress), Some(record)) => {
+                            shown = record.iteration;
+                            progress.call1(py, (record.iteration, record.objective, record.active_columns)).map(|_| ())
+                        }
+                        _ => Ok(()),
+                    }
+                });
+                if let Err(error) = looked {
+                    watch.stop.store(true, Ordering::Relaxed);
+                    raised.get_or_insert(error);
+                }
+            }
+        })
+    });
+    let result = result.ok_or_else(|| PyRuntimeError::new_err("the fit failed; please report this table"))?;
+    match raised {
+        Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((result, true)),
+        Some(error) => Err(error),
+        None => Ok((result, false)),
+    }
+}

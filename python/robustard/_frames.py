@@ -1,0 +1,144 @@
+"""Tables from Python's many forms to the engine's, and results back to the form that came in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ._robustard import Frame
+
+Kind = Literal["pandas", "polars", "pyarrow", "arrow"]
+
+
+def kind_of(X: Any) -> Kind | None:
+    """What data frame this is, or None for arrays and the like."""
+    module = type(X).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(X, "iloc") and hasattr(X, "columns"):
+        return "pandas"
+    if module == "polars" and hasattr(X, "get_columns"):
+        return "polars"
+    if module == "pyarrow" and hasattr(X, "column_names"):
+        return "pyarrow"
+    # A pandas Series or a polars one has the interface, too, but is no table.
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):
+        return "arrow"
+    return None
+
+
+def as_table(X: Any, kind: Kind) -> Any:
+    """An object whose columns have names: of an unknown kind of frame, what pyarrow makes of it."""
+    if kind != "arrow":
+        return X
+    import pyarrow
+
+    return pyarrow.table(X)
+
+
+def column_names(X: Any, kind: Kind) -> list[Any]:
+    """The names of the columns as the frame has them."""
+    if kind == "pyarrow":
+        return list(X.column_names)
+    return list(X.columns)
+
+
+def select(X: Any, kind: Kind, names: Sequence[str]) -> Any:
+    """The columns with these names, if all are there."""
+    if not set(names) <= set(column_names(X, kind)):
+        return X
+    return X.select(list(names)) if kind in ("polars", "pyarrow") else X[list(names)]
+
+
+def to_frame(X: Any, kind: Kind | None, names: Sequence[str]) -> tuple[Frame, list[str]]:
+    """The engine's table, and the columns that are categories because the frame says so."""
+    if kind is None:
+        return Frame.from_matrix(list(names), np.asarray(X, dtype=np.float64)), []
+    if kind == "pandas":
+        return _from_pandas(X, list(names))
+    return Frame.from_arrow(list(names), X), []
+
+
+def _from_pandas(X: Any, names: list[str]) -> tuple[Frame, list[str]]:
+    if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
+        return Frame.from_matrix(names, X.to_numpy(dtype=np.float64)), []
+    values: list[npt.NDArray[np.float64] | list[str | None]] = []
+    categorical = []
+    for place, name in enumerate(names):
+        column = X.iloc[:, place]
+        is_category = type(column.dtype).__name__ == "CategoricalDtype"
+        numbers = None if is_category else _numbers(column)
+        if is_category:
+            categorical.append(name)
+        values.append(_texts(column) if numbers is None else numbers)
+    return Frame.from_columns(names, values), categorical
+
+
+def _numbers(column: Any) -> npt.NDArray[np.float64] | None:
+    """A column of numbers, NaN where missing; None if it holds something else."""
+    dtype_kind = getattr(column.dtype, "kind", "O")
+    if dtype_kind == "c":
+        raise ValueError(f"Complex data not supported: column {column.name!r}")
+    if dtype_kind in "biuf":
+        numbers: npt.NDArray[np.float64] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers
+    if dtype_kind != "O" or type(column.dtype).__name__ == "StringDtype":
+        return None
+    if any(isinstance(value, (str, bytes)) for value in column):
+        return None
+    try:
+        return np.array([np.nan if value is None else value for value in column], dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+
+
+def _texts(column: Any) -> list[str | None]:
+    missing = column.isna().to_numpy()
+    return [None if absent else str(value) for value, absent in zip(column, missing, strict=True)]
+
+
+def take_rows(X: Any, kind: Kind | None, rows: npt.NDArray[np.intp]) -> Any:
+    """Some rows of a table or array."""
+    if kind is None:
+        return X[rows]
+    if kind == "pandas":
+        return X.iloc[rows]
+    if kind == "polars":
+        return X[rows]
+    return X.take(rows)
+
+
+def row_count(X: Any, kind: Kind | None) -> int:
+    """How many rows there are."""
+    if kind == "pyarrow":
+        return int(X.num_rows)
+    if kind == "polars":
+        return int(X.height)
+    return int(X.shape[0])
+
+
+def make(kind: Kind | None, columns: Mapping[str, npt.NDArray[Any]], index: Any = None) -> Any:
+    """A data frame of the given kind; pandas for arrays, or whatever is installed."""
+    if kind == "polars":
+        import polars
+
+        return polars.DataFrame(dict(columns))
+    if kind in ("pyarrow", "arrow"):
+        import pyarrow
+
+        return pyarrow.table(dict(columns))
+    if kind == "pandas" or _is_there("pandas"):
+        import pandas
+
+        return pandas.DataFrame(dict(columns), index=index)
+    if _is_there("polars"):
+        return make("polars", columns)
+    raise ImportError("a data frame needs pandas, polars or pyarrow: pip install 'robustard[frames]'")
+
+
+def _is_there(module: str) -> bool:
+    import importlib.util
+
+    return module in sys.modules or importlib.util.find_spec(module) is not None

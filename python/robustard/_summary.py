@@ -1,0 +1,76 @@
+"""A fitted model in a few lines of HTML, for notebooks."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ._base import Regression
+
+_MOST = 8
+_STYLE = (
+    "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;max-width:46em;border:1px solid #8884;"
+    "border-radius:6px;padding:10px 14px"
+)
+_TABLE = "border-collapse:collapse;font-size:inherit;margin:0"
+_CELL = "padding:1px 14px 1px 0;text-align:right;background:none;border:none"
+
+
+def html(model: Regression) -> str:
+    """The summary."""
+    facts = model._facts
+    parts = [f"<div style='{_STYLE}'>"]
+    parts.append(
+        f"<b>{escape(type(model).__name__)}</b> predicting <b>{escape(facts['target'])}</b>: "
+        f"{escape(model.features_)} features, {escape(model.noise_)}<br>"
+    )
+    state = "converged" if model.converged_ else f"<b>{escape(model.status_)}</b>"
+    parts.append(f"{facts['rows']} rows, {model.n_iter_} iterations, {state}<br>")
+    loo = model.loo_
+    parts.append(
+        f"Each row from the others: RMSE {loo.rmse:.4g}, R² {loo.r2:.3f}, {100 * loo.coverage_95:.0f}% of rows in their 95% "
+        f"interval{' (too good: few rows for so many precisions)' if loo.optimistic else ''}"
+    )
+    parts.append(_features(model))
+    parts.append(_rows(model))
+    parts.append("</div>")
+    return "".join(parts)
+
+
+def _features(model: Regression) -> str:
+    order = np.argsort(-model.feature_importances_, kind="stable")
+    kept = [place for place in order if model.feature_importances_[place] > 0]
+    lines = []
+    for place in kept[:_MOST]:
+        bar = max(
+            2, round(80 * float(np.sqrt(model.feature_importances_[place] / model.feature_importances_[kept[0]])))
+        )
+        lines.append(
+            f"<tr><td style='{_CELL};text-align:left'>{escape(model.coef_names_[place])}</td>"
+            f"<td style='{_CELL}'>{model.coef_[place]:.4g} ± {model.coef_std_[place]:.2g}</td>"
+            f"<td style='{_CELL};text-align:left'><div style='height:9px;width:{bar}px;background:#3a6ea5'></div></td></tr>"
+        )
+    more = f"and {len(kept) - _MOST} more" if len(kept) > _MOST else ""
+    title = f"{len(kept)} of {len(order)} features matter"
+    return f"<div style='margin-top:6px'>{title}</div><table style='{_TABLE}'>{''.join(lines)}</table>{more}"
+
+
+def _rows(model: Regression) -> str:
+    diagnosis = model._fitted.diagnose()
+    flagged = np.flatnonzero(diagnosis["flagged"])
+    if not len(flagged):
+        return "<div style='margin-top:6px'>No row looks wrong</div>"
+    flagged = flagged[np.argsort(-np.abs(diagnosis["z"][flagged]), kind="stable")]
+    lines = [
+        f"<tr><td style='{_CELL}'>row {model._rows[row]}</td><td style='{_CELL}'>{diagnosis['actual'][row]:.4g}</td>"
+        f"<td style='{_CELL}'>expected {diagnosis['actual'][row] - diagnosis['loo_residual'][row]:.4g}</td>"
+        f"<td style='{_CELL};color:#c8432b'>{diagnosis['z'][row]:+.1f} s.d.</td></tr>"
+        for row in flagged[:_MOST]
+    ]
+    more = f"and {len(flagged) - _MOST} more: find_label_issues()" if len(flagged) > _MOST else ""
+    noun = "1 row looks" if len(flagged) == 1 else f"{len(flagged)} rows look"
+    table = f"<table style='{_TABLE}'>{''.join(lines)}</table>"
+    return f"<div style='margin-top:6px'>{noun} wrong</div>{table}{more}"
