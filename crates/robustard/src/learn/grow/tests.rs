@@ -1,0 +1,106 @@
+use faer::{Mat, Par};
+
+use super::*;
+use crate::noise::{NoiseKind, NoisePrior};
+use crate::{Problem, Settings, fit};
+
+/// A wave and a step of it, seen by kernel functions of one width on every row.
+fn example(n: usize) -> (Mat<f64>, Vec<f64>) {
+    let x = |i: usize| 10.0 * (i as f64 / n as f64) - 5.0;
+    let design = Mat::from_fn(n, n, |i, j| (-0.5 * (x(i) - x(j)).powi(2)).exp());
+    let noise = |i: usize| 0.1 * ((i * i) as f64 * 2.3).sin();
+    (design, (0..n).map(|i| x(i).sin() + 0.3 * (2.0 * x(i)).cos() + noise(i)).collect())
+}
+
+fn grow(design: &Mat<f64>, y: &[f64], weight: &[f64], prior: &str, par: Par) -> Grown {
+    let n = y.len();
+    let columns = |of: &[usize]| Mat::from_fn(n, of.len(), |i, k| design[(i, of[k])]);
+    let order: Vec<usize> = (0..design.ncols()).collect();
+    let kind = if prior == "shared" { NoiseKind::Shared } else { NoiseKind::PerRow };
+    let prior: NoisePrior = if prior == "shared" { "flat" } else { prior }.parse().unwrap();
+    let noise = LearningNoise { kind, prior };
+    let growth =
+        Growth { columns: &columns, order: &order, target: y, row_weight: weight, intercept: false, noise, par };
+    growth.grow(None).unwrap()
+}
+
+#[test]
+fn a_grown_basis_is_as_good_as_a_pruned_one() {
+    let (design, y) = example(120);
+    let grown = grow(&design, &y, &[1.0; 120], "shared", Par::Seq);
+    assert!(grown.columns.len() < 20, "{:?}", grown.columns);
+    let part = Mat::from_fn(120, grown.columns.len(), |i, k| design[(i, grown.columns[k])]);
+    let settings = Settings { max_iterations: 5000, ..Settings::default().with_shared_noise() };
+    let evidence =
+        |design: &Mat<f64>| -fit(&Problem::new(design.as_ref(), &y).unwrap(), &settings).unwrap().neg_log_evidence;
+    let (own, pruned) = (evidence(&part), evidence(&design));
+    assert!(own > pruned - 1.0, "grown {own}, pruned {pruned}");
+}
+
+#[test]
+fn updates_by_rank_one_are_those_from_scratch() {
+    let (design, y) = example(60);
+    let columns = |of: &[usize]| Mat::from_fn(60, of.len(), |i, k| design[(i, of[k])]);
+    let growth = Growth {
+        columns: &columns,
+        order: &[],
+        target: &y,
+        row_weight: &[1.0; 60],
+        intercept: true,
+        noise: LearningNoise { kind: NoiseKind::Shared, prior: NoisePrior::Flat },
+        par: Par::Seq,
+    };
+    let variance = vec![0.05; 60];
+    let mut pool = Pool::new(true, 60);
+    pool.measure(&growth, &variance);
+    pool.join(&growth, &[5, 20, 33, 48], &variance);
+    pool.refresh(Par::Seq).unwrap();
+    pool.add(2, 0.7);
+    pool.add(4, 1.3);
+    pool.add(1, 0.2);
+    let kappa = 1.0 / (pool.covariance[(2, 2)] + 1.0 / (2.5 - 1.3));
+    pool.shift(2, kappa);
+    pool.precision[2] = 2.5;
+    pool.shift(1, 1.0 / pool.covariance[(1, 1)]);
+    pool.remove(1);
+    let (mean, sparsity, quality) = (pool.mean.clone(), pool.sparsity.clone(), pool.quality.clone());
+    pool.refresh(Par::Seq).unwrap();
+    let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-8 * (1.0 + b.abs()));
+    assert!(close(&mean, &pool.mean), "{mean:?} {:?}", pool.mean);
+    assert!(close(&sparsity, &pool.sparsity), "{sparsity:?} {:?}", pool.sparsity);
+    assert!(close(&quality, &pool.quality), "{quality:?} {:?}", pool.quality);
+}
+
+#[test]
+fn wrong_rows_do_not_make_functions_grow() {
+    let (design, mut y) = example(120);
+    let clean = grow(&design, &y, &[1.0; 120], "shared", Par::Seq).columns.len();
+    for i in (5..120).step_by(15) {
+        y[i] += 8.0;
+    }
+    for prior in ["student-t", "contaminated"] {
+        let robust = grow(&design, &y, &[1.0; 120], prior, Par::Seq);
+        assert!(robust.columns.len() <= clean + 4, "{prior}: {} {clean}", robust.columns.len());
+        let (wrong, right) = (robust.noise_variance[5], robust.noise_variance[6]);
+        assert!(wrong > 20.0 * right, "{prior}: {wrong} {right}");
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let (design, y) = example(300);
+    for prior in ["shared", "student-t"] {
+        let [one, two] = [Par::Seq, Par::rayon(2)].map(|par| grow(&design, &y, &[1.0; 300], prior, par));
+        assert_eq!(one.columns, two.columns);
+        assert_eq!(one.weight_precision, two.weight_precision);
+        assert_eq!(one.noise_variance, two.noise_variance);
+    }
+}
+
+#[test]
+fn nothing_grows_from_noise_or_from_a_constant() {
+    let (design, _) = example(60);
+    let noise: Vec<f64> = (0..60).map(|i| ((i * i * 7) as f64 * 3.1).sin()).collect();
+    assert!(grow(&design, &noise, &[1.0; 60], "shared", Par::Seq).columns.len() < 8);
+    assert!(grow(&design, &[0.0; 60], &[1.0; 60], "shared", Par::Seq).columns.is_empty());
+}
