@@ -104,6 +104,7 @@ class ARDRegression(Regression):
         return {
             "features": "linear",
             "noise": "shared",
+            "solver": "growing",
             "no_intercept": not self.fit_intercept,
             "settings": {"max_iterations": self.max_iter, "tolerance": self.tol},
         }

@@ -27,8 +27,8 @@ class RVM(Tunable):
     noise_prior : str, optional
         What is known of noise per row: 'flat', 'inverse-gamma:A,B', 'student-t[:NU]', 'student-t:learned', 'contaminated'
         or 'contaminated-t[:NU]'.
-    solver : {'em', 'mackay', 'irls-l2', 'irls-l1', 'gradient'}, optional
-        How the evidence is maximized. By default 'em'.
+    solver : {'em', 'mackay', 'irls-l2', 'irls-l1', 'gradient', 'growing'}, optional
+        How the evidence is maximized once the functions are chosen. By default 'em'.
     lengthscale : float or {'each', 'one', 'usual'}, optional
         Of the kernel exp(−Σ(xₖ − cₖ)²/(2ℓₖ²)), in standardized inputs: 'each' (one per input,
         learnt), 'one' (learnt), 'usual' (√(inputs/2)) or a number. By default 'each' ('usual' with the preset 'paper').

@@ -51,7 +51,8 @@ def ard(quick: bool) -> None:
         for threads in (1, 2):
             with _threads(threads):
                 theirs, slow = _fitted(SklearnARD(), (X, y), 1 if columns > 200 else 3)
-                ours, fast = _fitted(JointARD(features="linear", noise="shared", n_jobs=threads), (X, y), 5)
+                with _threads(threads):
+                    ours, fast = _fitted(ARDRegression(n_jobs=threads), (X, y), 5)
             evidence = [
                 _log_evidence(X, y, theirs.lambda_, 1 / theirs.alpha_),
                 _log_evidence(X, y, ours.weight_precision_, ours.noise_variance_[0]),

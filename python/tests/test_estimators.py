@@ -70,7 +70,7 @@ def test_every_kind_of_features(features, mcycle):
     assert model.features_ == (features if features != "auto" else "smooth")
 
 
-@pytest.mark.parametrize("solver", ["em", "mackay", "irls-l2", "irls-l1", "gradient"])
+@pytest.mark.parametrize("solver", ["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing"])
 @pytest.mark.parametrize("noise", ["shared", "per-row"])
 def test_every_solver(solver, noise, line):
     X, y = line
@@ -119,7 +119,7 @@ def test_defaults_are_the_engines(line):
     [
         (dict(features="cubic"), "'cubic'.*linear.*smooth.*rff.*rbf.*poly.*auto"),
         (dict(noise="quiet"), "noise.*quiet.*shared.*per-row"),
-        (dict(solver="newton"), "solver.*newton.*em.*mackay.*irls-l2.*irls-l1.*gradient"),
+        (dict(solver="newton"), "solver.*newton.*em.*mackay.*irls-l2.*irls-l1.*gradient.*growing"),
         (dict(noise_prior="cauchy"), "cauchy.*flat.*student-t"),
         (dict(preset="mine"), "'mine'.*default and paper"),
         (dict(missing="guess"), "'guess'.*error, drop, impute"),

@@ -140,7 +140,7 @@ pub struct EngineArguments {
     /// Set of settings to start from
     #[arg(long, value_enum, default_value_t = PresetArgument::Default)]
     preset: PresetArgument,
-    /// em, mackay, irls-l2, irls-l1 or gradient
+    /// em, mackay, irls-l2, irls-l1, gradient or growing
     #[arg(long)]
     solver: Option<String>,
     /// auto (whichever explains the table better), shared or per-row [default: auto, per-row with a preset or a prior]

@@ -321,6 +321,7 @@ fn solver_name(settings: &Settings) -> &'static str {
         SolverKind::IrlsL2 => "ℓ2-IRLS",
         SolverKind::IrlsL1 => "ℓ1-IRLS",
         SolverKind::Gradient => "gradient",
+        SolverKind::Growing => "growing",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables from Python.
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use numpy::ndarray::{ArrayView2, Axis};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -28,14 +29,26 @@ fn columns(names: Vec<String>, values: Vec<Values<'_>>) -> Vec<(String, arrow_ar
     names.into_iter().zip(made).collect()
 }
 
+/// The columns of a matrix of any layout, a block of rows at a time: the rows of most matrices lie one after the other, and whole
+/// columns of them would be read through the cache again and again.
+fn columns_of(matrix: ArrayView2<'_, f64>) -> Vec<Vec<f64>> {
+    const BLOCK: usize = 64;
+    let mut columns: Vec<Vec<f64>> = (0..matrix.ncols()).map(|_| Vec::with_capacity(matrix.nrows())).collect();
+    for block in matrix.axis_chunks_iter(Axis(0), BLOCK) {
+        for (column, values) in columns.iter_mut().zip(block.columns()) {
+            column.extend(values.iter());
+        }
+    }
+    columns
+}
+
 #[pymethods]
 impl Frame {
     /// The columns of a matrix, with the given names.
     #[staticmethod]
     fn from_matrix(names: Vec<String>, matrix: PyReadonlyArray2<'_, f64>) -> Self {
-        let matrix = matrix.as_array();
-        let columns = names.into_iter().zip(matrix.columns());
-        let made = columns.map(|(name, values)| (name, Table::number_column(values.iter().copied())));
+        let columns = columns_of(matrix.as_array());
+        let made = names.into_iter().zip(columns).map(|(name, values)| (name, Table::number_column(values)));
         Self { table: Table::from_columns(made.collect()) }
     }
 

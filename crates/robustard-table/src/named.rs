@@ -67,7 +67,7 @@ pub struct NamedOptions {
     pub keep_constant: bool,
     /// default or paper.
     pub preset: Option<String>,
-    /// em, mackay, irls-l2, irls-l1 or gradient.
+    /// em, mackay, irls-l2, irls-l1, gradient or growing.
     pub solver: Option<String>,
     /// auto, shared or per-row.
     pub noise: Option<String>,

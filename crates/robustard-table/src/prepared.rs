@@ -194,14 +194,32 @@ impl Prepared {
     }
 }
 
+/// How many rows are equal to each row, bit by bit. Rows are told apart by a hash first.
 fn count_copies(observed: &Observed) -> Vec<usize> {
+    /// An odd number without a pattern, to spread bits by multiplication.
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let n = observed.target.len();
+    let mut hashes = vec![0u64; n];
+    let mut add = |values: &mut dyn Iterator<Item = f64>| {
+        for (hash, value) in hashes.iter_mut().zip(values) {
+            *hash = (hash.rotate_left(29) ^ value.to_bits()).wrapping_mul(SPREAD);
+        }
+    };
+    observed.inputs.col_iter().for_each(|column| add(&mut column.iter().copied()));
+    add(&mut observed.target.iter().copied());
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by_key(|&row| hashes[row]);
     let key = |row: usize| -> Vec<u64> {
         let inputs = observed.inputs.row(row).iter().map(|value| value.to_bits());
         inputs.chain([observed.target[row].to_bits()]).collect()
     };
-    let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
-    (0..observed.target.len()).for_each(|row| *counts.entry(key(row)).or_default() += 1);
-    (0..observed.target.len()).map(|row| counts[&key(row)]).collect()
+    let mut copies = vec![1; n];
+    for alike in order.chunk_by(|a, b| hashes[*a] == hashes[*b]).filter(|alike| alike.len() > 1) {
+        let mut counts: HashMap<Vec<u64>, usize> = HashMap::new();
+        alike.iter().for_each(|&row| *counts.entry(key(row)).or_default() += 1);
+        alike.iter().for_each(|&row| copies[row] = counts[&key(row)]);
+    }
+    copies
 }
 
 /// Prior variances of the lines' and the curve's weights, of a learnt curve.

@@ -115,11 +115,13 @@ pub struct Fingerprint {
 impl Fingerprint {
     pub(crate) fn of(inputs: &Mat<f64>, target: &[f64]) -> Self {
         let mut hasher = Sha256::new();
-        let columns = inputs.col_iter().map(|column| column.iter().copied().collect::<Vec<f64>>());
-        for column in columns.chain([target.to_vec()]) {
-            let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mut bytes = vec![0; 8 * target.len()];
+        let mut add = |values: &mut dyn Iterator<Item = &f64>| {
+            bytes.chunks_exact_mut(8).zip(values).for_each(|(room, value)| room.copy_from_slice(&value.to_le_bytes()));
             hasher.update(&bytes);
-        }
+        };
+        inputs.col_iter().for_each(|column| add(&mut column.iter()));
+        add(&mut target.iter());
         let sha256 = hex(&hasher.finalize());
         Self { rows: inputs.nrows(), inputs: inputs.ncols(), sha256 }
     }

@@ -10,6 +10,8 @@ use super::{FeatureError, FeatureOptions, Lengthscale, Training, check_columns, 
 use crate::learn::{Curve, CurveOptions, Effort, Grown, Growth, LearningNoise, LearntCurve, Shape, learn_curve};
 use crate::solver::Start;
 
+/// Precision of the intercept, which is not shrunk, of a standardized target.
+const INTERCEPT_PRECISION: f64 = 1e-8;
 /// Shorter lengthscales are this one: the inverse must be finite.
 const LEAST_LENGTH: f64 = 1e-150;
 
@@ -79,7 +81,8 @@ impl Kernel {
             order: &order,
             target: &target,
             row_weight: weight,
-            intercept: options.centre,
+            fixed: Mat::from_fn(target.len(), usize::from(options.centre), |_, _| 1.0),
+            fixed_precision: vec![INTERCEPT_PRECISION; usize::from(options.centre)],
             noise,
             par: Par::rayon(0),
         };

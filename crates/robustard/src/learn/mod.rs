@@ -20,7 +20,7 @@ use argmin::solver::quasinewton::LBFGS;
 
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
-pub(crate) use grow::{Grown, Growth};
+pub(crate) use grow::{Grown, Growth, grow_whole};
 pub use stages::Effort;
 pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 

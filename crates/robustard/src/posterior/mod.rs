@@ -4,7 +4,7 @@
 
 pub(crate) mod factor;
 mod sample_space;
-mod sweep;
+pub(crate) mod sweep;
 mod weight_space;
 
 use faer::Par;

@@ -12,7 +12,7 @@ use super::prune::{Pruner, Readmission, keep_groups, readmissions};
 use super::safeguard::{Interventions, Limits, Safeguard};
 use super::start::Start;
 use super::stopping::{Status, Stopping};
-use super::{CheckedSettings, Iteration, IterationRecord, Observer, Point, Proposal, Solver};
+use super::{CheckedSettings, Iteration, IterationRecord, Observer, Point, Proposal, Solver, SolverKind, growing};
 use crate::evidence::objective;
 use crate::model::{FittedModel, Outcome};
 use crate::posterior::{FactorError, Moments, Posterior, RowNoise, route};
@@ -181,11 +181,26 @@ impl<'a> Fit<'a> {
             started,
             trace: Vec::with_capacity(settings.max_iterations.min(LONGEST_RESERVED_TRACE)),
         };
+        if settings.solver == SolverKind::Growing && !fit.noise_started {
+            fit.grow();
+        }
         fit.evaluate_state()?;
         if settings.noise_start == 0 && !fit.noise_started {
             fit.start_noise()?;
         }
         Ok(fit)
+    }
+
+    /// Works on few columns, if growth finds them.
+    fn grow(&mut self) {
+        let grown = growing::start(self.whole, self.settings, &self.whole_limits, &self.active.state, self.par);
+        if let Some((is_active, state)) = grown {
+            let posterior = |problem: &Problem| route(self.settings.route, problem, self.par);
+            let state = keep_groups(&state, &is_active);
+            let active = Active::part_of(self.whole, &self.whole_limits, &is_active, posterior, state);
+            self.work_on(active);
+            self.noise_started = true;
+        }
     }
 
     pub(super) fn run<O: Observer + ?Sized>(mut self, observer: &mut O) -> Result<FittedModel, FitError> {

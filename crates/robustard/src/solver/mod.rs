@@ -8,6 +8,7 @@ mod driver;
 mod em;
 mod entry;
 mod gradient;
+mod growing;
 pub mod inner_lasso;
 mod irls_l1;
 mod irls_l2;
@@ -101,7 +102,7 @@ pub trait Solver: Send {
 /// The solver of the given kind.
 pub fn solver(settings: &CheckedSettings) -> Box<dyn Solver> {
     match settings.solver {
-        SolverKind::Em => Box::new(em::Em),
+        SolverKind::Em | SolverKind::Growing => Box::new(em::Em),
         SolverKind::Mackay => Box::new(mackay::Mackay::default()),
         SolverKind::IrlsL2 => Box::new(irls_l2::IrlsL2),
         SolverKind::IrlsL1 => Box::new(irls_l1::IrlsL1::new(settings)),

@@ -29,11 +29,14 @@ pub enum SolverKind {
     IrlsL1,
     /// Adam on the objective in log γ and log λ.
     Gradient,
+    /// EM on few columns, which were chosen by their evidence one by one: fast where most do not matter.
+    Growing,
 }
 
 impl SolverKind {
     /// All solvers.
-    pub const ALL: [SolverKind; 5] = [Self::Em, Self::Mackay, Self::IrlsL2, Self::IrlsL1, Self::Gradient];
+    pub const ALL: [SolverKind; 6] =
+        [Self::Em, Self::Mackay, Self::IrlsL2, Self::IrlsL1, Self::Gradient, Self::Growing];
 }
 
 /// In which units initial values and bounds are given.
@@ -342,7 +345,7 @@ impl CheckedSettings {
             Acceleration::None => false,
             Acceleration::Anderson => true,
             Acceleration::Auto => {
-                let smooth = matches!(self.solver, SolverKind::Em | SolverKind::Mackay | SolverKind::IrlsL2);
+                let smooth = !matches!(self.solver, SolverKind::IrlsL1 | SolverKind::Gradient);
                 let flat = self.noise == NoiseKind::PerRow && self.noise_prior == NoisePrior::Flat;
                 let undamped = self.damping_weights == 1.0 && self.damping_noise == 1.0;
                 smooth && undamped && self.noise_every == 1 && !flat

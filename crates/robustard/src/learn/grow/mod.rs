@@ -49,7 +49,9 @@ pub(crate) struct Growth<'a> {
     pub order: &'a [usize],
     pub target: &'a [f64],
     pub row_weight: &'a [f64],
-    pub intercept: bool,
+    /// n × f columns that are always in use, at these precisions.
+    pub fixed: Mat<f64>,
+    pub fixed_precision: Vec<f64>,
     pub noise: LearningNoise,
     pub par: Par,
 }
@@ -62,6 +64,33 @@ pub(crate) struct Grown {
     pub noise: NoiseModel,
     /// λ of each row.
     pub noise_variance: Vec<f64>,
+}
+
+/// Grows from all columns of a problem at once, with one noise variance: all that is needed are XᵀΩX (both triangles), XᵀΩy and
+/// yᵀΩy of standardized columns and target, and the precisions of columns that are always in use. Columns in use with their
+/// precisions, and the variance.
+pub(crate) fn grow_whole(
+    gram: Mat<f64>,
+    projection: Vec<f64>,
+    target_square: f64,
+    fixed: &[Option<f64>],
+    weight_sum: f64,
+    par: Par,
+) -> Option<(Vec<usize>, Vec<f64>, f64)> {
+    let mut pool = Pool::of_gram(gram, projection, target_square, fixed);
+    let mut variance = START_VARIANCE;
+    pool.rescale(1.0 / variance);
+    pool.refresh(par)?;
+    for _ in 0..MOST_ROUNDS {
+        let gain = pool.step(par)?;
+        let before = variance;
+        variance = pool.update_variance(before, weight_sum);
+        pool.refresh(par)?;
+        if gain < LEAST_ROUND_GAIN && (before / variance).ln().abs() < SETTLED_NOISE {
+            break;
+        }
+    }
+    Some((pool.active, pool.precision, variance))
 }
 
 /// The noise so far.
@@ -86,7 +115,7 @@ impl Growth<'_> {
                 is_new: true,
             },
         };
-        let mut pool = Pool::new(self.intercept, self.target.len());
+        let mut pool = Pool::new(self.fixed.clone(), self.fixed_precision.clone());
         self.start(&mut pool, &mut noise)?;
         self.grow_on(&mut pool, &mut noise)?;
         if is_led {
@@ -114,7 +143,9 @@ impl Growth<'_> {
             self.update_noise(pool, noise);
             pool.refresh(self.par)?;
         }
-        pool.step(self.par).map(|_| ())
+        pool.step(self.par)?;
+        pool.keep_active();
+        pool.refresh(self.par)
     }
 
     /// Searches and steps in turn until no column is left that would raise the evidence.
@@ -125,6 +156,7 @@ impl Growth<'_> {
                 let change = self.update_noise(pool, noise);
                 pool.refresh(self.par)?;
                 pool.step(self.par)?;
+                pool.keep_active();
                 if change < SETTLED_NOISE {
                     break;
                 }
@@ -136,6 +168,7 @@ impl Growth<'_> {
             pool.join(self, &found, &noise.variance);
             pool.refresh(self.par)?;
             let gain = pool.step(self.par)?;
+            pool.keep_active();
             if found.len() < BLOCK && gain < LEAST_ROUND_GAIN {
                 break;
             }
@@ -148,10 +181,8 @@ impl Growth<'_> {
         let n = self.target.len();
         if let NoiseModel::Shared { variance } = &mut noise.model {
             let before = noise.variance[0];
-            let total: f64 = self.row_weight.iter().sum();
-            *variance = (before * pool.square_error() / total).clamp(VARIANCE_BOUNDS[0], VARIANCE_BOUNDS[1]);
+            *variance = pool.update_variance(before, self.row_weight.iter().sum());
             noise.variance.fill(*variance);
-            pool.rescale(before / *variance);
             return (before / *variance).ln().abs();
         }
         let second_moment = pool.second_moments(self);

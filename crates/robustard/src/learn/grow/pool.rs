@@ -4,7 +4,7 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
-use super::{Growth, LEAST_ENTRY_GAIN};
+use super::{Growth, LEAST_ENTRY_GAIN, VARIANCE_BOUNDS};
 use crate::posterior::factor::{Factor, square_sum};
 
 /// Precision of columns that are taken into use all at once.
@@ -14,8 +14,6 @@ const LEAST_STEP_GAIN: f64 = 1e-3;
 /// Steps at the present noise, per column in the pool; the posterior is worked out afresh after so many.
 const MOST_STEPS: usize = 8;
 const STEPS_TO_REFRESH: usize = 64;
-/// Precision of the intercept, which is not shrunk, of a standardized target.
-const INTERCEPT_PRECISION: f64 = 1e-8;
 const PRECISION_BOUNDS: [f64; 2] = [1e-8, 1e10];
 /// Share of xᵀΛ⁻¹x below which s is rounding: the column is in the span of those in use.
 const ROUNDING: f64 = 1e-7;
@@ -23,7 +21,8 @@ const ROUNDING: f64 = 1e-7;
 /// A column of the pool.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Member {
-    Intercept,
+    /// Always in use, at a given precision.
+    Fixed,
     Column(usize),
 }
 
@@ -130,21 +129,37 @@ pub(super) fn add_scaled(y: &mut [f64], factor: f64, x: &[f64]) {
 }
 
 impl Pool {
-    /// The intercept, or nothing.
-    pub(super) fn new(intercept: bool, n: usize) -> Self {
-        let count = usize::from(intercept);
+    /// What is always in use: n × f values and their precisions.
+    pub(super) fn new(values: Mat<f64>, precision: Vec<f64>) -> Self {
+        let count = precision.len();
         Self {
-            members: vec![Member::Intercept; count],
-            values: Mat::from_fn(n, count, |_, _| 1.0),
+            members: vec![Member::Fixed; count],
+            values,
             gram: Mat::zeros(count, count),
             projection: vec![0.0; count],
             target_square: 0.0,
             active: (0..count).collect(),
-            precision: vec![INTERCEPT_PRECISION; count],
+            precision,
             covariance: Mat::zeros(count, count),
             mean: vec![0.0; count],
             sparsity: vec![0.0; count],
             quality: vec![0.0; count],
+        }
+    }
+
+    /// All columns at once, of which only inner products are known; those of fixed precision are in use.
+    pub(super) fn of_gram(gram: Mat<f64>, projection: Vec<f64>, target_square: f64, fixed: &[Option<f64>]) -> Self {
+        let member = |column: usize| if fixed[column].is_some() { Member::Fixed } else { Member::Column(column) };
+        let count = fixed.len();
+        Self {
+            members: (0..count).map(member).collect(),
+            gram,
+            target_square,
+            active: (0..count).filter(|&column| fixed[column].is_some()).collect(),
+            sparsity: vec![0.0; count],
+            quality: vec![0.0; count],
+            projection,
+            ..Self::new(Mat::new(), fixed.iter().flatten().copied().collect())
         }
     }
 
@@ -207,15 +222,23 @@ impl Pool {
     /// γ = 1/(μ² + Σⱼⱼ).
     pub(super) fn expect_precisions(&mut self) {
         for (index, &place) in self.active.iter().enumerate() {
-            if self.members[place] != Member::Intercept {
+            if self.members[place] != Member::Fixed {
                 let second_moment = self.mean[index].powi(2) + self.covariance[(index, index)];
                 self.precision[index] = second_moment.recip().clamp(PRECISION_BOUNDS[0], PRECISION_BOUNDS[1]);
             }
         }
     }
 
+    /// The best shared variance, when it is `variance` so far and the rows weigh so much together.
+    pub(super) fn update_variance(&mut self, variance: f64, weight_sum: f64) -> f64 {
+        let [low, high] = VARIANCE_BOUNDS;
+        let updated = (variance * self.square_error() / weight_sum).clamp(low, high);
+        self.rescale(variance / updated);
+        updated
+    }
+
     /// Σ (r² + q) of the rows, in units of their variances: yᵀΛ⁻¹y − 2bᵀμ + μᵀGμ + tr(ΣG).
-    pub(super) fn square_error(&self) -> f64 {
+    fn square_error(&self) -> f64 {
         let mut sum = self.target_square;
         for (k, &place) in self.active.iter().enumerate() {
             let row = |j: usize| self.gram[(self.active[j], place)];
@@ -227,7 +250,7 @@ impl Pool {
     }
 
     /// Members that are not in use leave.
-    fn keep_active(&mut self) {
+    pub(super) fn keep_active(&mut self) {
         if self.active.len() == self.members.len() {
             return;
         }
@@ -296,7 +319,6 @@ impl Pool {
                 self.refresh(par)?;
             }
         }
-        self.keep_active();
         self.refresh(par)?;
         Some(total)
     }
@@ -316,7 +338,7 @@ impl Pool {
             }
         }
         for (index, &place) in self.active.iter().enumerate() {
-            if self.members[place] == Member::Intercept {
+            if self.members[place] == Member::Fixed {
                 continue;
             }
             let (own, old) = (self.covariance[(index, index)], self.precision[index]);
@@ -336,7 +358,7 @@ impl Pool {
 
     /// The members in use that may leave.
     pub(super) fn leaving(&self) -> Vec<Leaving> {
-        let is_column = |(_, place): &(usize, &usize)| self.members[**place] != Member::Intercept;
+        let is_column = |(_, place): &(usize, &usize)| self.members[**place] != Member::Fixed;
         let of = |(index, _): (usize, &usize)| {
             let (own, mean, precision) = (self.covariance[(index, index)], self.mean[index], self.precision[index]);
             let loss = gain(precision, (1.0 / own - precision).max(0.0), mean / own);

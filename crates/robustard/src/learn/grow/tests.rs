@@ -19,8 +19,16 @@ fn grow(design: &Mat<f64>, y: &[f64], weight: &[f64], prior: &str, par: Par) -> 
     let kind = if prior == "shared" { NoiseKind::Shared } else { NoiseKind::PerRow };
     let prior: NoisePrior = if prior == "shared" { "flat" } else { prior }.parse().unwrap();
     let noise = LearningNoise { kind, prior };
-    let growth =
-        Growth { columns: &columns, order: &order, target: y, row_weight: weight, intercept: false, noise, par };
+    let growth = Growth {
+        columns: &columns,
+        order: &order,
+        target: y,
+        row_weight: weight,
+        fixed: Mat::zeros(n, 0),
+        fixed_precision: vec![],
+        noise,
+        par,
+    };
     growth.grow(None).unwrap()
 }
 
@@ -46,12 +54,13 @@ fn updates_by_rank_one_are_those_from_scratch() {
         order: &[],
         target: &y,
         row_weight: &[1.0; 60],
-        intercept: true,
+        fixed: Mat::from_fn(60, 1, |_, _| 1.0),
+        fixed_precision: vec![1e-8],
         noise: LearningNoise { kind: NoiseKind::Shared, prior: NoisePrior::Flat },
         par: Par::Seq,
     };
     let variance = vec![0.05; 60];
-    let mut pool = Pool::new(true, 60);
+    let mut pool = Pool::new(Mat::from_fn(60, 1, |_, _| 1.0), vec![1e-8]);
     pool.measure(&growth, &variance);
     pool.join(&growth, &[5, 20, 33, 48], &variance);
     pool.refresh(Par::Seq).unwrap();
