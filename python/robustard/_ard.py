@@ -35,6 +35,8 @@ class ARDRegression(Regression):
         Accepted for compatibility; X is never changed.
     verbose : bool, default=False
         Whether progress is shown on standard error.
+    n_jobs : int, optional
+        Threads to use; all cores by default.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class ARDRegression(Regression):
         fit_intercept: bool = True,
         copy_X: bool = True,
         verbose: bool = False,
+        n_jobs: int | None = None,
     ) -> None:
         self.max_iter = max_iter
         self.tol = tol
@@ -96,6 +99,7 @@ class ARDRegression(Regression):
         self.fit_intercept = fit_intercept
         self.copy_X = copy_X
         self.verbose = verbose
+        self.n_jobs = n_jobs
 
     def _named_options(self) -> dict[str, Any]:
         for name in ("alpha_1", "alpha_2", "lambda_1", "lambda_2"):
@@ -106,6 +110,7 @@ class ARDRegression(Regression):
             "noise": "shared",
             "solver": "growing",
             "no_intercept": not self.fit_intercept,
+            "threads": self._threads(),
             "settings": {"max_iterations": self.max_iter, "tolerance": self.tol},
         }
 

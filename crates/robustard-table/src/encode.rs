@@ -253,10 +253,14 @@ impl Encoder {
             }
             values.push(self.values(table, column)?);
         }
-        let is_missing = |row: usize| {
-            values.iter().any(|values| values.missing[row]) || required.iter().any(|column| column[row].is_nan())
-        };
-        let rows: Vec<usize> = (0..table.row_count()).filter(|&row| !is_missing(row)).collect();
+        let mut is_missing = vec![false; table.row_count()];
+        for values in values.iter().filter(|values| values.missing.contains(&true)) {
+            is_missing.iter_mut().zip(&values.missing).for_each(|(any, missing)| *any |= missing);
+        }
+        for column in required {
+            is_missing.iter_mut().zip(*column).for_each(|(any, value)| *any |= value.is_nan());
+        }
+        let rows: Vec<usize> = (0..table.row_count()).filter(|&row| !is_missing[row]).collect();
         if rows.len() < table.row_count() && self.missing != Missing::Drop {
             let counts = self.columns.iter().zip(&values).map(|(column, values)| {
                 (column.name.clone(), values.missing.iter().filter(|missing| **missing).count())
@@ -268,7 +272,15 @@ impl Encoder {
             notes.push(format!("{} rows with missing values are left out", table.row_count() - rows.len()));
         }
         let encoded: Vec<&Vec<f64>> = values.iter().flat_map(|values| &values.encoded).collect();
-        let inputs = Mat::from_fn(rows.len(), encoded.len(), |i, j| encoded[j][rows[i]]);
+        let mut inputs = Mat::zeros(rows.len(), encoded.len());
+        for (j, values) in encoded.iter().enumerate() {
+            let column = inputs.col_as_slice_mut(j);
+            if rows.len() == table.row_count() {
+                column.copy_from_slice(values);
+            } else {
+                column.iter_mut().zip(&rows).for_each(|(value, &row)| *value = values[row]);
+            }
+        }
         Ok(Encoded { inputs, rows, notes })
     }
 

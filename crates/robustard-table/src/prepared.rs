@@ -295,5 +295,8 @@ pub(crate) fn with_intercept(features: Mat<f64>, intercept: bool) -> Mat<f64> {
     if !intercept {
         return features;
     }
-    Mat::from_fn(features.nrows(), features.ncols() + 1, |i, j| if j == 0 { 1.0 } else { features[(i, j - 1)] })
+    let mut design = Mat::zeros(features.nrows(), features.ncols() + 1);
+    design.as_mut().col_mut(0).fill(1.0);
+    design.as_mut().subcols_mut(1, features.ncols()).copy_from(features);
+    design
 }

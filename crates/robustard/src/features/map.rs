@@ -251,6 +251,9 @@ impl FeatureMap {
             FeatureKind::Polynomial { .. } if options.standardize && options.centre => Standardizer::of_range(inputs),
             _ => standardizer(inputs),
         };
+        if options.kind == FeatureKind::Linear {
+            return Ok((Self { inputs: scaling, basis: Basis::Linear }, None));
+        }
         let scaled = scaling.transform(inputs)?;
         let mut start = None;
         let basis = match options.kind {

@@ -60,7 +60,13 @@ impl Standardizer {
     /// The standardized columns.
     pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
         check_columns(self.mean.len(), inputs)?;
-        Ok(Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| (inputs[(i, j)] - self.mean[j]) / self.scale[j]))
+        let mut standard = Mat::zeros(inputs.nrows(), inputs.ncols());
+        for (j, column) in inputs.col_iter().enumerate() {
+            let (mean, scale) = (self.mean[j], self.scale[j]);
+            let target = standard.col_as_slice_mut(j);
+            target.iter_mut().zip(column.iter()).for_each(|(standard, value)| *standard = (value - mean) / scale);
+        }
+        Ok(standard)
     }
 }
 
