@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from . import _frames
-from ._robustard import Fitted, Frame, check_options, fit
+from ._robustard import Fitted, Frame, fit
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -247,10 +247,8 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
             more[options["weights"]] = weight[used]
         frame = frame.with_columns(list(more), list(more.values()))
-        text = _to_json(options)
-        check_options(text)
         progress = _Progress() if getattr(self, "verbose", 0) else None
-        fitted = fit(frame, text, progress)
+        fitted = fit(frame, _to_json(options), progress)
         if progress is not None:
             progress.end()
         self._adopt(fitted, used, rows)

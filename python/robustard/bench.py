@@ -119,13 +119,14 @@ def overhead(quick: bool) -> None:
     rows, columns = (404, 64) if quick else (404, 256)
     X, y = _sparse_line(rows, columns)
     print(f"\nOverhead of a call from Python, {rows} rows, {columns} columns: time of fit() beyond that of the engine")
-    for name, model in [
-        ("linear, shared noise", JointARD(features="linear", noise="shared")),
-        ("linear, noise per row", JointARD(features="linear", noise="per-row")),
-        ("default", JointARD()),
-    ]:
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("linear, shared noise", {"features": "linear", "noise": "shared"}),
+        ("linear, noise per row", {"features": "linear", "noise": "per-row"}),
+        ("default", {}),
+    ]
+    for name, options in cases:
         shares = []
-        for _ in range(5):
+        for model in [JointARD(**options) for _ in range(9)]:
             start = time.perf_counter()
             model.fit(X, y)
             total = time.perf_counter() - start

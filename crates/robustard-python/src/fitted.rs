@@ -24,12 +24,6 @@ fn named(options: &str) -> PyResult<NamedOptions> {
     serde_json::from_str(options).map_err(bad_value)
 }
 
-/// Raises a ValueError if a fit with these options (JSON) would be refused whatever the table.
-#[pyfunction]
-pub fn check_options(options: &str) -> PyResult<()> {
-    named(options)?.options().map(|_| ()).map_err(bad_value)
-}
-
 /// The settings that hold where none are given, as JSON.
 #[pyfunction]
 pub fn default_settings() -> PyResult<String> {

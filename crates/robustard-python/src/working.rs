@@ -1,4 +1,4 @@
-//! Long work beside Python: in a thread of its own, while Python's looks after signals and progress.
+//! Long work beside Python: in threads of its own, while Python's looks after signals and progress.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -43,10 +43,13 @@ pub fn watched<T: Send>(
     let pool = pool.map_err(|error| PyRuntimeError::new_err(format!("cannot start {threads} threads: {error}")))?;
     let mut raised: Option<PyErr> = None;
     let result = py.detach(|| {
-        std::thread::scope(|scope| {
+        pool.in_place_scope(|scope| {
             let (sender, receiver) = channel();
-            let (watch, pool) = (&watch, &pool);
-            scope.spawn(move || sender.send(pool.install(|| work(watch))));
+            let watch = &watch;
+            scope.spawn(move |_| {
+                // The receiver is there until it has received.
+                let _ = sender.send(work(watch));
+            });
             let mut shown = 0;
             loop {
                 match receiver.recv_timeout(WATCH_INTERVAL) {
