@@ -139,7 +139,6 @@ impl Growth<'_> {
         pool.refresh(self.par)?;
         for _ in 0..FIRST_UPDATES {
             pool.expect_precisions();
-            pool.refresh(self.par)?;
             self.update_noise(pool, noise);
             pool.refresh(self.par)?;
         }
