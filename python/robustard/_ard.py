@@ -108,7 +108,6 @@ class ARDRegression(Regression):
         return {
             "features": "linear",
             "noise": "shared",
-            "solver": "growing",
             "no_intercept": not self.fit_intercept,
             "threads": self._threads(),
             "settings": {"max_iterations": self.max_iter, "tolerance": self.tol},

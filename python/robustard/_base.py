@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
+from collections import Counter
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
@@ -93,8 +94,8 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     _facts: dict[str, Any]
     _rows: npt.NDArray[np.intp]
     _row_count: int
-    #: X, its kind, y and the engine's table.
-    _training: tuple[Any, _frames.Kind | None, Floats, Frame]
+    #: X, its kind, y and sample_weight as fit had them: no copies.
+    _training: tuple[Any, _frames.Kind | None, Floats, Any]
 
     #: Whether tables may have more columns than the model, as for models from files.
     _selects_columns: bool = False
@@ -163,6 +164,10 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _engine_names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
+            counts = Counter(names)
+            repeated = sorted({name for name in names if counts[name] > 1})
+            if repeated:
+                raise ValueError(f"more than one column is called {repeated[0]!r}; give each a name of its own")
             return [str(name) for name in names]
         return [f"x{place}" for place in range(self.n_features_in_)]
 
@@ -171,7 +176,10 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"requires y to be passed, but the target y is None: {type(self).__name__} is a regressor")
         name = getattr(y, "name", None)
         y = column_or_1d(y, warn=True)
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0)
+        finite = "allow-nan" if getattr(self, "missing", "error") == "drop" else True
+        y = check_array(
+            y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0, ensure_all_finite=finite
+        )
         name = name if isinstance(name, str) and name else "y"
         return y, self._free_name(name)
 
@@ -253,7 +261,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             progress.end()
         self._adopt(fitted, used, rows)
         # For report and plots; not part of what is pickled.
-        self._training = (X, kind, y, frame)
+        self._training = (X, kind, y, sample_weight)
         for note in fitted.notes:
             warnings.warn(note, UserWarning, stacklevel=2)
         if not self.converged_:
@@ -520,25 +528,27 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         if X is not None:
-            frame = self._training_frame(X, y, sample_weight)
+            X, kind, _ = self._inputs(X, reset=False)
+            y, _ = self._target(y)
         elif hasattr(self, "_training"):
-            frame = self._training[3]
+            X, kind, y, sample_weight = self._training
         else:
             raise ValueError("a model that was loaded or unpickled does not have its table; give X and y as in fit")
+        frame = self._training_frame(X, kind, y, sample_weight)
         page = self._fitted.report(frame, f"{self._row_count} rows")
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
 
-    def _training_frame(self, X: Any, y: Any, sample_weight: Any) -> Frame:
-        X, kind, names = self._inputs(X, reset=False)
-        y, _ = self._target(y)
-        used = np.arange(len(y)) if sample_weight is None else np.flatnonzero(np.asarray(sample_weight))
-        frame, _ = _frames.to_frame(X if len(used) == len(y) else _frames.take_rows(X, kind, used), kind, names)
+    def _training_frame(self, X: Any, kind: _frames.Kind | None, y: Floats, sample_weight: Any) -> Frame:
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
+        used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
+        part = X if len(used) == len(y) else _frames.take_rows(X, kind, used)
+        frame, _ = _frames.to_frame(part, kind, self._column_names)
         more = {self._facts["target"]: y[used]}
         if self._facts["weights"] is not None:
-            if sample_weight is None:
+            if weight is None:
                 raise ValueError("the model was fitted with sample_weight; give it, too")
-            more[self._facts["weights"]] = np.asarray(sample_weight, dtype=np.float64)[used]
+            more[self._facts["weights"]] = weight[used].astype(np.float64)
         return frame.with_columns(list(more), list(more.values()))
 
     def save(self, path: str | PathLike[str]) -> None:

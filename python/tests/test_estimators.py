@@ -235,7 +235,7 @@ def test_weights_count_rows(line):
 
 def test_missing_values(line):
     X, y = line
-    X = X.copy()
+    X, y = X.copy(), y.copy()
     X[[3, 4], 0] = np.nan
     dropped = JointARD(features="linear", missing="drop")
     with pytest.warns(UserWarning, match="2 rows"):
@@ -244,6 +244,12 @@ def test_missing_values(line):
     with pytest.warns(UserWarning, match="2 rows"):
         predicted = dropped.predict(X)
     assert np.isnan(predicted[[3, 4]]).all() and np.isfinite(np.delete(predicted, [3, 4])).all()
+    y[7] = np.nan
+    with pytest.warns(UserWarning, match="3 rows"):
+        assert np.isnan(dropped.fit(X, y).noise_variance_[[3, 4, 7]]).all()
+    with pytest.raises(ValueError, match="y contains NaN"):
+        JointARD(features="linear", missing="impute").fit(X, y)
+    y[7] = 0.0
     imputed = JointARD(features="linear", missing="impute").fit(X, y)
     assert "x0 (missing)" in imputed.coef_names_
     assert np.isfinite(imputed.predict(X)).all()

@@ -172,6 +172,12 @@ def test_names_may_collide(line):
     assert model.predict(table).shape == (150,)
 
 
+def test_names_may_not_repeat(line):
+    X, y = line
+    with pytest.raises(ValueError, match="more than one column is called 'a'"):
+        linear().fit(pandas.DataFrame(X, columns=["a", "b", "a", "c", "d"]), y)
+
+
 def test_nothing_that_is_given_is_changed(line):
     X, y = line
     before = X.copy(), y.copy()

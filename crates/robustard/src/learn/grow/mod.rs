@@ -5,8 +5,9 @@
 //! columns, the evidence as a function of its precision γ alone is ½ (log γ − log(γ + s) + q²/(γ + s)), which is largest at
 //! γ = s²/(q² − s) if q² > s and without the column else.
 //!
-//! A column may also take the place of another at once: where two that overlap are best, one between them that came first would
-//! otherwise stay.
+//! Steps of one column at a time end in places that are best for each but not for all: where two that overlap are best, one between
+//! them that came first would stay. So the first block of columns is put to use as a whole and thinned out by EM, and a column may
+//! take the place of another in one step.
 //!
 //! The steps need inner products of columns only. They are taken in a pool: the columns in use and a block of others that would
 //! raise the evidence. When the pool has nothing more to give, the noise is updated and the dictionary searched for the next
