@@ -188,7 +188,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             name += "_"
         return name
 
-    def _categories(self, kind: _frames.Kind | None) -> list[str]:
+    def _categories(self) -> list[str]:
         """The columns that the user calls categories, by name."""
         given = getattr(self, "categorical", None)
         if given is None:
@@ -248,8 +248,9 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 if len(used) == 0:
                     raise ValueError("all sample weights are zero; at least one row has to count")
         part = X if len(used) == rows else _frames.take_rows(X, kind, used)
-        frame, categories = _frames.to_frame(part, kind, names)
-        options["categorical"] = [*self._categories(kind), *categories]
+        given = self._categories()
+        frame, known = _frames.to_frame(part, kind, names, given)
+        options["categorical"] = [*given, *known]
         more = {target: y[used]}
         if weight is not None and not (weight == 1).all():
             options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
@@ -267,6 +268,9 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not self.converged_:
             advice = _ADVICE[self.status_].format(iterations=self.n_iter_)
             warnings.warn(advice, ConvergenceWarning, stacklevel=2)
+        if fitted.interrupted and self.status_ != "interrupted":
+            # Too late to stop the fit: it is for the program to stop.
+            raise KeyboardInterrupt
         return self
 
     def _adopt(self, fitted: Fitted, used: npt.NDArray[np.intp], rows: int) -> None:
@@ -332,7 +336,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _new_frame(self, X: Any) -> tuple[Frame, int]:
         check_is_fitted(self)
         X, kind, names = self._inputs(X, reset=False)
-        frame, _ = _frames.to_frame(X, kind, names)
+        frame, _ = _frames.to_frame(X, kind, names, self._facts["categories"])
         return frame, _frames.row_count(X, kind)
 
     def _predicted(self, frame: Frame, rows: int, level: float) -> dict[str, Floats]:
@@ -535,7 +539,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         else:
             raise ValueError("a model that was loaded or unpickled does not have its table; give X and y as in fit")
         frame = self._training_frame(X, kind, y, sample_weight)
-        page = self._fitted.report(frame, f"{self._row_count} rows")
+        page = self._fitted.report(frame, f"{self._row_count} rows", self._threads())
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
 
@@ -543,7 +547,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
         used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
         part = X if len(used) == len(y) else _frames.take_rows(X, kind, used)
-        frame, _ = _frames.to_frame(part, kind, self._column_names)
+        frame, _ = _frames.to_frame(part, kind, self._column_names, self._facts["categories"])
         more = {self._facts["target"]: y[used]}
         if self._facts["weights"] is not None:
             if weight is None:

@@ -52,16 +52,22 @@ def select(X: Any, kind: Kind, names: Sequence[str]) -> Any:
     return X.select(list(names)) if kind in ("polars", "pyarrow") else X[list(names)]
 
 
-def to_frame(X: Any, kind: Kind | None, names: Sequence[str]) -> tuple[Frame, list[str]]:
-    """The engine's table, and the columns that are categories because the frame says so."""
+def to_frame(
+    X: Any, kind: Kind | None, names: Sequence[str], categories: Sequence[str] = ()
+) -> tuple[Frame, list[str]]:
+    """The engine's table, and the columns that are categories because the frame says so.
+
+    The text of these and of `categories` is taken as it is; other text that holds numbers becomes numbers, as in files.
+    """
     if kind is None:
         return Frame.from_matrix(list(names), np.asarray(X, dtype=np.float64)), []
     if kind == "pandas":
-        return _from_pandas(X, list(names))
-    return Frame.from_arrow(list(names), X), []
+        return _from_pandas(X, list(names), list(categories))
+    frame = Frame.from_arrow(list(names), X, list(categories))
+    return frame, frame.categories
 
 
-def _from_pandas(X: Any, names: list[str]) -> tuple[Frame, list[str]]:
+def _from_pandas(X: Any, names: list[str], categories: list[str]) -> tuple[Frame, list[str]]:
     if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
         return Frame.from_matrix(names, X.to_numpy(dtype=np.float64)), []
     values: list[npt.NDArray[np.float64] | list[str | None]] = []
@@ -73,7 +79,7 @@ def _from_pandas(X: Any, names: list[str]) -> tuple[Frame, list[str]]:
         if is_category:
             categorical.append(name)
         values.append(_texts(column) if numbers is None else numbers)
-    return Frame.from_columns(names, values), categorical
+    return Frame.from_columns(names, values, [*categories, *categorical]), categorical
 
 
 def _numbers(column: Any) -> npt.NDArray[np.float64] | None:

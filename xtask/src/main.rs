@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {
+pub(crate) fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {
     eprintln!("── {name}: cargo {}", arguments.join(" "));
     let status = Command::new(env!("CARGO")).args(arguments).envs(environment.iter().copied()).status();
     match status {

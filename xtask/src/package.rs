@@ -14,6 +14,10 @@ const BENCH_PACKAGES: [&str; 3] = ["pandas", "statsmodels", "fastrvm"];
 
 /// Runs all checks of the package.
 pub fn check() -> bool {
+    // The command that the package is compared with.
+    if !crate::run("command", &["build", "--release"], &[]) {
+        return false;
+    }
     eprintln!("── python: lint, wheel, tests in a new environment");
     report(run())
 }
@@ -70,7 +74,7 @@ fn built(name: &str) -> Result<PathBuf, String> {
 }
 
 fn folder() -> Result<PathBuf, String> {
-    let folder = built("")?.with_file_name("python-package");
+    let folder = built("python-package")?;
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     Ok(folder)
 }

@@ -11,10 +11,12 @@ use robustard::Settings;
 use robustard::faer::Mat;
 use robustard::features::Basis;
 use robustard_report::{Report, noise_words, status_words};
-use robustard_table::{NamedOptions, Regression, load_model, model_from_bytes, model_to_bytes, save_model};
+use robustard_table::{
+    Column, ColumnKind, NamedOptions, Regression, load_model, model_from_bytes, model_to_bytes, save_model,
+};
 
 use crate::frame::Frame;
-use crate::working::watched;
+use crate::working::{uninterrupted, watched};
 
 fn bad_value(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -60,7 +62,7 @@ pub struct Fitted {
     /// Things to tell the user.
     #[pyo3(get)]
     notes: Vec<String>,
-    /// Whether Ctrl-C ended the fit.
+    /// Whether Ctrl-C came during the fit; too late to end it if the status is another.
     #[pyo3(get)]
     interrupted: bool,
     /// What the fit took.
@@ -112,7 +114,7 @@ impl Fitted {
 
     /// Means, standard deviations and the ends of intervals, and which rows they are of.
     fn predict<'py>(&self, py: Python<'py>, frame: &Frame, level: f64, threads: usize) -> PyResult<Bound<'py, PyDict>> {
-        let (prediction, _) = watched(py, threads, None, |_| self.regression.predict(&frame.table, level))?;
+        let prediction = uninterrupted(py, threads, || self.regression.predict(&frame.table, level))?;
         let prediction = prediction.map_err(bad_value)?;
         let dict = PyDict::new(py);
         dict.set_item("rows", prediction.rows.into_pyarray(py))?;
@@ -130,7 +132,7 @@ impl Fitted {
 
     /// Covariance of the regression function at the rows, without noise, in squared target units.
     fn covariance<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (covariance, _) = watched(py, threads, None, |_| self.regression.latent_covariance(&frame.table))?;
+        let covariance = uninterrupted(py, threads, || self.regression.latent_covariance(&frame.table))?;
         matrix(py, &covariance.map_err(bad_value)?)
     }
 
@@ -187,6 +189,7 @@ impl Fitted {
     /// Everything about the fit that is small, as JSON.
     fn facts(&self) -> String {
         let Regression { model, options, target, quality, rows, choice, set_aside, encoder, .. } = &self.regression;
+        let is_category = |column: &&Column| matches!(column.kind, ColumnKind::Category { .. });
         let own = if options.intercept { model.coefficients[0] } else { 0.0 };
         let intercept = self.regression.intercept_in_units().unwrap_or(target.mean + target.deviation * own);
         serde_json::json!({
@@ -195,7 +198,7 @@ impl Fitted {
             "iterations": model.iterations(),
             "seconds": model.outcome.elapsed.as_secs_f64(),
             "objective": model.outcome.objective,
-            "evidence": -model.neg_log_evidence - rows.len() as f64 * target.deviation.ln(),
+            "evidence": -model.neg_log_evidence - model.rows.weight.iter().sum::<f64>() * target.deviation.ln(),
             "effective_weights": model.effective_weights(),
             "effective_rows": model.effective_rows(),
             "inlier_variance": model.inlier_variance() * target.deviation.powi(2),
@@ -212,6 +215,7 @@ impl Fitted {
             "set_aside": set_aside,
             "left_out": encoder.left_out,
             "columns": encoder.columns.iter().map(|column| &column.name).collect::<Vec<_>>(),
+            "categories": encoder.columns.iter().filter(is_category).map(|column| &column.name).collect::<Vec<_>>(),
             "missing": encoder.missing,
             "weights": encoder.weights,
         })
@@ -289,8 +293,8 @@ impl Fitted {
     }
 
     /// The page about the fit; the table must be that of the fit.
-    fn report(&self, py: Python<'_>, frame: &Frame, source: &str) -> PyResult<String> {
-        let page = py.detach(|| {
+    fn report(&self, py: Python<'_>, frame: &Frame, source: &str, threads: usize) -> PyResult<String> {
+        let page = uninterrupted(py, threads, || {
             if !self.regression.was_fitted_to(&frame.table).map_err(|error| error.to_string())? {
                 return Err(
                     "this is not the table that the model was fitted to; give X and y as they were in fit".to_owned()
@@ -298,6 +302,6 @@ impl Fitted {
             }
             Ok(Report::new(&self.regression, &frame.table, source).map_err(|error| error.to_string())?.html())
         });
-        page.map_err(bad_value)
+        page?.map_err(bad_value)
     }
 }

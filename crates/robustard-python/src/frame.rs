@@ -12,6 +12,15 @@ use robustard_table::Table;
 #[pyclass(frozen, module = "robustard._robustard")]
 pub struct Frame {
     pub table: Table,
+    /// The columns that are categories because they came as such.
+    #[pyo3(get)]
+    categories: Vec<String>,
+}
+
+impl From<Table> for Frame {
+    fn from(table: Table) -> Self {
+        Self { table, categories: Vec::new() }
+    }
 }
 
 /// A column as it comes from Python: numbers, or texts with gaps.
@@ -21,12 +30,16 @@ enum Values<'py> {
     Texts(Vec<Option<String>>),
 }
 
-fn columns(names: Vec<String>, values: Vec<Values<'_>>) -> Vec<(String, arrow_array::ArrayRef)> {
-    let made = values.into_iter().map(|values| match values {
-        Values::Numbers(numbers) => Table::number_column(numbers.as_array().iter().copied()),
-        Values::Texts(texts) => Table::settled_column(texts),
+fn columns(names: Vec<String>, values: Vec<Values<'_>>, categories: &[String]) -> Vec<(String, arrow_array::ArrayRef)> {
+    let made = names.into_iter().zip(values).map(|(name, values)| {
+        let column = match values {
+            Values::Numbers(numbers) => Table::number_column(numbers.as_array().iter().copied()),
+            Values::Texts(texts) if categories.contains(&name) => Table::text_column(texts),
+            Values::Texts(texts) => Table::settled_column(texts),
+        };
+        (name, column)
     });
-    names.into_iter().zip(made).collect()
+    made.collect()
 }
 
 /// The columns of a matrix of any layout, a block of rows at a time: the rows of most matrices lie one after the other, and whole
@@ -49,18 +62,18 @@ impl Frame {
     fn from_matrix(names: Vec<String>, matrix: PyReadonlyArray2<'_, f64>) -> Self {
         let columns = columns_of(matrix.as_array());
         let made = names.into_iter().zip(columns).map(|(name, values)| (name, Table::number_column(values)));
-        Self { table: Table::from_columns(made.collect()) }
+        Table::from_columns(made.collect()).into()
     }
 
-    /// Columns of numbers (arrays) and texts (lists) of one length.
+    /// Columns of numbers (arrays) and texts (lists) of one length; texts are read as in files unless they are categories.
     #[staticmethod]
-    fn from_columns(names: Vec<String>, values: Vec<Values<'_>>) -> Self {
-        Self { table: Table::from_columns(columns(names, values)) }
+    fn from_columns(names: Vec<String>, values: Vec<Values<'_>>, categories: Vec<String>) -> Self {
+        Table::from_columns(columns(names, values, &categories)).into()
     }
 
-    /// What an object with the Arrow stream interface holds, without a copy; its columns take the names.
+    /// What an object with the Arrow stream interface holds, numbers without a copy; its columns take the names.
     #[staticmethod]
-    fn from_arrow(names: Vec<String>, source: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn from_arrow(names: Vec<String>, source: &Bound<'_, PyAny>, categories: Vec<String>) -> PyResult<Self> {
         let capsule = source.call_method0("__arrow_c_stream__")?;
         let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("not an Arrow stream"))?;
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
@@ -68,12 +81,12 @@ impl Frame {
         #[allow(unsafe_code)]
         let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
         let failed = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
-        let table = Table::from_batches(&names, reader.map_err(failed)?).map_err(failed)?;
-        Ok(Self { table })
+        let (table, categories) = Table::from_batches(&names, reader.map_err(failed)?, &categories).map_err(failed)?;
+        Ok(Self { table, categories })
     }
 
     /// The table with more columns.
     fn with_columns(&self, names: Vec<String>, values: Vec<Values<'_>>) -> Self {
-        Self { table: self.table.with_columns(columns(names, values)) }
+        self.table.with_columns(columns(names, values, &[])).into()
     }
 }

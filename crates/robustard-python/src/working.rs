@@ -1,6 +1,7 @@
 //! Long work beside Python: in threads of its own, while Python's looks after signals and progress.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -30,13 +31,33 @@ impl Observer for &Watch {
 }
 
 /// Runs `work` on so many threads (0 for all cores) without holding Python up. Ctrl-C asks the work to stop; the second value
-/// says whether it did. An exception of `progress` (iteration, objective, columns) asks so, too, and is raised.
+/// says whether it came. An exception of `progress` (iteration, objective, columns) asks so, too, and is raised.
 pub fn watched<T: Send>(
     py: Python<'_>,
     threads: usize,
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(&Watch) -> T + Send,
 ) -> PyResult<(T, bool)> {
+    let (result, raised) = run(py, threads, progress, work)?;
+    match raised {
+        Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((result, true)),
+        Some(error) => Err(error),
+        None => Ok((result, false)),
+    }
+}
+
+/// The same for work that is not asked to stop; Ctrl-C is raised when it is done.
+pub fn uninterrupted<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    let (result, raised) = run(py, threads, None, |_| work())?;
+    raised.map_or(Ok(result), Err)
+}
+
+fn run<T: Send>(
+    py: Python<'_>,
+    threads: usize,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&Watch) -> T + Send,
+) -> PyResult<(T, Option<PyErr>)> {
     let watch = Watch::default();
     // Never rayon's global pool: a process that Python forks would wait for threads that it does not have.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
@@ -47,27 +68,23 @@ pub fn watched<T: Send>(
             let (sender, receiver) = channel();
             let watch = &watch;
             scope.spawn(move |_| {
-                // The receiver is there until it has received.
-                let _ = sender.send(work(watch));
+                // A panic is a defect; as a RuntimeError it stays within this one fit. The receiver waits until it has received.
+                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(watch))));
             });
             let mut shown = 0;
             loop {
                 match receiver.recv_timeout(WATCH_INTERVAL) {
-                    Ok(result) => return Some(result),
-                    // The work has panicked; leaving the scope says so.
+                    Ok(result) => return result.ok(),
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) => {}
                 }
                 let looked = Python::attach(|py| {
                     py.check_signals()?;
                     let latest = watch.latest.lock().ok().and_then(|latest| *latest);
-                    match (progress, latest.filter(|record| record.iteration != shown)) {
-                        (Some(progress), Some(record)) => {
-                            shown = record.iteration;
-                            progress.call1(py, (record.iteration, record.objective, record.active_columns)).map(|_| ())
-                        }
-                        _ => Ok(()),
-                    }
+                    let latest = latest.filter(|record| record.iteration != shown);
+                    let (Some(progress), Some(record), None) = (progress, latest, &raised) else { return Ok(()) };
+                    shown = record.iteration;
+                    progress.call1(py, (record.iteration, record.objective, record.active_columns)).map(|_| ())
                 });
                 if let Err(error) = looked {
                     watch.stop.store(true, Ordering::Relaxed);
@@ -76,10 +93,7 @@ pub fn watched<T: Send>(
             }
         })
     });
-    let result = result.ok_or_else(|| PyRuntimeError::new_err("the fit failed; please report this table"))?;
-    match raised {
-        Some(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((result, true)),
-        Some(error) => Err(error),
-        None => Ok((result, false)),
-    }
+    let failed =
+        || PyRuntimeError::new_err("robustard failed unexpectedly; please report it with the table that caused it");
+    Ok((result.ok_or_else(failed)?, raised))
 }

@@ -104,7 +104,7 @@ impl Prepared {
             noise: options.settings.noise,
             noise_prior: options.settings.noise_prior,
         };
-        Ok(FeatureMap::fit(self.observed.inputs.as_ref(), &training, &options.features)?)
+        Ok(FeatureMap::fit(self.observed.inputs.as_ref(), &self.row_weight, &training, &options.features)?)
     }
 
     /// A smooth curve, learnt with the given noise and without the rows set aside; a sketch only if it is better than lines.

@@ -40,13 +40,28 @@ impl Table {
         Ok(Self::from_columns(names.iter().map(|name| name.to_string()).zip(columns).collect()))
     }
 
-    /// A table of batches with the same columns, which take the names. Text is read as in files.
-    pub fn from_batches(names: &[String], batches: impl RecordBatchReader) -> Result<Self, ArrowError> {
+    /// A table of batches with the same columns, which take the names. Text is read as in files, except in columns that are
+    /// categories: those named, and dictionaries, which are returned.
+    pub fn from_batches(
+        names: &[String],
+        batches: impl RecordBatchReader,
+        categories: &[String],
+    ) -> Result<(Self, Vec<String>), ArrowError> {
         let schema = batches.schema();
         let batches = batches.collect::<Result<Vec<RecordBatch>, _>>()?;
         let whole = concat_batches(&schema, &batches)?;
-        let columns = names.iter().cloned().zip(whole.columns().iter().map(|column| settle_text(column, false)));
-        Ok(Self::from_columns(columns.collect()))
+        let (mut columns, mut dictionaries) = (Vec::new(), Vec::new());
+        for (name, column) in names.iter().zip(whole.columns()) {
+            let is_dictionary = matches!(column.data_type(), DataType::Dictionary(..));
+            let column = match () {
+                () if is_dictionary => cast(column, &DataType::Utf8)?,
+                () if categories.contains(name) => column.clone(),
+                () => settle_text(column, false),
+            };
+            dictionaries.extend(is_dictionary.then(|| name.clone()));
+            columns.push((name.clone(), column));
+        }
+        Ok((Self::from_columns(columns), dictionaries))
     }
 
     /// A table of columns of one length.

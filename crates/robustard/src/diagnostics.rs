@@ -107,8 +107,9 @@ impl FittedModel {
             let squares: f64 = standard_residual.iter().enumerate().map(|(i, r)| r * r * freedom(i)).sum();
             per_row(&|i| {
                 // In units of λ: the squares that are left without the row, per degree of freedom.
-                let without = (squares - standard_residual[i].powi(2)) / (freedom_left - rows.weight[i]);
-                if without > 0.0 { standard_residual[i] / without.sqrt() } else { standard_residual[i] }
+                let left = freedom_left - rows.weight[i];
+                let without = (squares - standard_residual[i].powi(2)).max(LEAST_FREEDOM * squares) / left;
+                if left > 0.0 && without > 0.0 { standard_residual[i] / without.sqrt() } else { standard_residual[i] }
             })
         } else {
             z.clone()

@@ -121,8 +121,11 @@ impl Covariance {
     /// xᵀΣx for each column x of the d × m matrix `rows`.
     fn quadratic_forms(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
         let images = self.images(rows);
-        let form = |i: usize| images.iter().map(|(sign, image)| sign * image.col(i).squared_norm_l2()).sum::<f64>();
-        (0..rows.ncols()).map(|i| form(i).max(0.0)).collect()
+        // What is taken away is at most what was there: less would be rounding.
+        let form = |i: usize| {
+            images.iter().fold(0.0, |sum: f64, (sign, of)| (sum + sign * of.col(i).squared_norm_l2()).max(0.0))
+        };
+        (0..rows.ncols()).map(form).collect()
     }
 
     /// aᵀΣb for all pairs of columns of the d × m matrix `rows`.

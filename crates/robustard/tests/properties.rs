@@ -122,7 +122,7 @@ proptest! {
     /// Leverages lie in [0, 1], their sum is the number of determined weights, and nothing is NaN.
     #[test]
     fn any_small_problem_fits(
-        rows in 1usize..20, columns in 1usize..20, seed: u64, solver in 0usize..5, prior in any_prior(), shared: bool,
+        rows in 1usize..20, columns in 1usize..20, seed: u64, solver in 0usize..SolverKind::ALL.len(), prior in any_prior(), shared: bool,
     ) {
         let kind = if shared { NoiseKind::Shared } else { NoiseKind::PerRow };
         let (problem, _) = random(rows, columns, seed, kind, prior);

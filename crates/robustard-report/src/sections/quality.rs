@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use robustard::{Iteration, NoiseKind, Settings};
-use robustard_table::{Regression, RegressionError, RegressionOptions, Table};
+use robustard_table::{Auto, Regression, RegressionError, RegressionOptions, Table};
 
 use super::{Detail, Section, range, tile};
 use crate::View;
@@ -114,7 +114,7 @@ fn curve(view: &View<'_>, input: &str) -> Result<Chart, RegressionError> {
         NoiseKind::PerRow => ("noise per row", given.clone().with_shared_noise(), "one noise for all rows"),
         NoiseKind::Shared => ("one noise for all rows", Settings::default(), "noise per row"),
     };
-    let options = RegressionOptions { settings: other_settings, ..regression.options.clone() };
+    let options = RegressionOptions { settings: other_settings, auto: Auto::default(), ..regression.options.clone() };
     let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
     // The comparison is worth having, but not worth failing for.
     let companion = Regression::fit(view.table, &options, &mut silent).ok().map(|fitted| fitted.regression);

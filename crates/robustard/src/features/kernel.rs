@@ -129,8 +129,9 @@ impl Kernel {
 struct Distinct {
     /// A row for each.
     rows: Vec<usize>,
-    /// The weights of a row and its copies.
+    /// The weights of a row and its copies together, and how many they are.
     weight: Vec<f64>,
+    copies: Vec<usize>,
     /// For each row of the table, its place.
     place: Vec<usize>,
     /// Whether weights count copies: they are all whole numbers.
@@ -146,13 +147,15 @@ impl Distinct {
         let mut sorted: Vec<usize> = (0..n).collect();
         sorted.sort_by(compare);
         let (mut rows, mut weight, mut place) = (Vec::new(), Vec::new(), vec![0; n]);
+        let mut counts_of_copies = Vec::new();
         for copies in sorted.chunk_by(|a, b| compare(a, b).is_eq()) {
             copies.iter().for_each(|&row| place[row] = rows.len());
             rows.push(copies[0]);
             weight.push(copies.iter().map(|&row| training.row_weight[row]).sum());
+            counts_of_copies.push(copies.len());
         }
         let counts = training.row_weight.iter().all(|weight| weight.fract() == 0.0);
-        Self { rows, weight, place, counts }
+        Self { rows, weight, copies: counts_of_copies, place, counts }
     }
 
     fn inputs(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
@@ -184,13 +187,15 @@ impl Distinct {
     }
 
     /// Weights for learning lengthscales, where copies are no evidence: a curve would take the agreement of a row with itself
-    /// for the absence of noise.
+    /// for the absence of noise. Weights that are whole numbers are numbers of copies; others say how far a row is to be
+    /// relied upon.
     fn curve_weight(&self) -> Vec<f64> {
         if self.counts {
             return vec![1.0; self.rows.len()];
         }
-        let mean = self.weight.iter().sum::<f64>() / self.weight.len() as f64;
-        self.weight.iter().map(|weight| weight / mean).collect()
+        let single: Vec<f64> = self.weight.iter().zip(&self.copies).map(|(w, copies)| w / *copies as f64).collect();
+        let mean = single.iter().sum::<f64>() / single.len() as f64;
+        single.iter().map(|weight| weight / mean).collect()
     }
 
     /// Places of rows (as [`Self::inputs`] gives them) that differ in their inputs.

@@ -239,14 +239,15 @@ pub enum Basis {
 }
 
 impl FeatureMap {
-    /// Makes the map from the training inputs; `training` is what lengthscales are learnt from. If they are, the fit of the
-    /// features should start where the learning ended.
+    /// Makes the map from the training inputs, which are scaled with rows that count as often as `weight` says; `training` is what
+    /// lengthscales are learnt from. If they are, the fit of the features should start where the learning ended.
     pub fn fit(
         inputs: MatRef<'_, f64>,
+        weight: &[f64],
         training: &Training<'_>,
         options: &FeatureOptions,
     ) -> Result<(Self, Option<Start>), FeatureError> {
-        let standardizer = |values: MatRef<'_, f64>| options.standardizer(values, training.row_weight);
+        let standardizer = |values: MatRef<'_, f64>| options.standardizer(values, weight);
         let scaling = match options.kind {
             FeatureKind::Polynomial { .. } if options.standardize && options.centre => Standardizer::of_range(inputs),
             _ => standardizer(inputs),
@@ -388,6 +389,7 @@ impl FeatureMap {
             }
             Basis::Kernel(kernel) => {
                 kernel.lengthscales.len() == inputs
+                    && inputs > 0
                     && inputs.checked_mul(kernel.rows.len()) == Some(kernel.centres.len())
             }
         }
@@ -477,7 +479,7 @@ mod tests {
                     standardize,
                     centre: standardize,
                 };
-                let (map, _) = FeatureMap::fit(x.as_ref(), &training, &options).unwrap();
+                let (map, _) = FeatureMap::fit(x.as_ref(), training.row_weight, &training, &options).unwrap();
                 assert!(map.is_consistent(2));
                 let features = map.transform(x.as_ref()).unwrap();
                 assert_eq!(features.ncols(), map.names(&names).len(), "{kind}");

@@ -197,9 +197,11 @@ impl<'a> Fit<'a> {
         if let Some((is_active, state)) = grown {
             let posterior = |problem: &Problem| route(self.settings.route, problem, self.par);
             let state = keep_groups(&state, &is_active);
-            let active = Active::part_of(self.whole, &self.whole_limits, &is_active, posterior, state);
-            self.work_on(active);
-            self.noise_started = true;
+            let mut active = Active::part_of(self.whole, &self.whole_limits, &is_active, posterior, state);
+            if active.evaluate(&mut self.interventions).is_ok() {
+                self.work_on(active);
+                self.noise_started = true;
+            }
         }
     }
 

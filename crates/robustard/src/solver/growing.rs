@@ -5,7 +5,7 @@ use faer::{Mat, Par};
 use super::CheckedSettings;
 use super::safeguard::Limits;
 use crate::learn::{Grown, Growth, LearningNoise, grow_whole};
-use crate::noise::{NoiseKind, NoiseModel};
+use crate::noise::{NoiseKind, NoiseModel, NoisePrior};
 use crate::posterior::sweep::Sweep;
 use crate::problem::{NaturalUnits, Problem};
 use crate::state::State;
@@ -42,8 +42,11 @@ pub(super) fn start(
         is_active[0] = true;
     }
     let [low, high] = limits.noise_variance;
-    state.noise = grown.noise;
-    state.noise.rescale(units.noise_variance);
+    if settings.noise == NoiseKind::Shared || !has_given_scale(settings.noise_prior) {
+        // Given parameters are those of the state as it is.
+        state.noise = grown.noise;
+        state.noise.rescale(units.noise_variance);
+    }
     if let NoiseModel::Shared { variance } = &mut state.noise {
         *variance = variance.clamp(low, high);
     }
@@ -53,11 +56,25 @@ pub(super) fn start(
     Some((is_active, state))
 }
 
+fn has_given_scale(prior: NoisePrior) -> bool {
+    matches!(prior, NoisePrior::InverseGamma { .. })
+}
+
 /// What the columns and the target are multiplied by to be of unit size.
 fn scales(problem: &Problem, units: &NaturalUnits) -> (Vec<f64>, f64) {
     let target = units.noise_variance.sqrt().recip();
     let of_column = problem.groups().of_column().iter();
     (of_column.map(|&group| units.weight_precision[group].sqrt().recip() * target).collect(), target)
+}
+
+/// The prior for a target of unit size: a given scale is in units of the squared target.
+fn scaled(prior: NoisePrior, units: &NaturalUnits) -> NoisePrior {
+    match prior {
+        NoisePrior::InverseGamma { shape, scale } => {
+            NoisePrior::InverseGamma { shape, scale: scale / units.noise_variance }
+        }
+        other => other,
+    }
 }
 
 fn fixed_precisions(problem: &Problem, units: &NaturalUnits) -> Vec<Option<f64>> {
@@ -104,7 +121,7 @@ fn grow(problem: &Problem, settings: &CheckedSettings, units: &NaturalUnits, par
         row_weight: problem.row_weight(),
         fixed: columns(&kept),
         fixed_precision: fixed.iter().flatten().copied().collect(),
-        noise: LearningNoise { kind: settings.noise, prior: settings.noise_prior },
+        noise: LearningNoise { kind: settings.noise, prior: scaled(settings.noise_prior, units) },
         par,
     };
     growth.grow(None)

@@ -195,7 +195,7 @@ impl Growth<'_> {
         before.iter().zip(&noise.variance).map(|(a, b)| (a / b).ln().abs()).sum::<f64>() / n as f64
     }
 
-    /// The next columns in order that would raise the evidence, up to a block of them; looks at every column at most once.
+    /// The next columns in order that would raise the evidence, until there is a block of them; looks at every column at most once.
     fn search(&self, pool: &Pool, variance: &[f64], next: &mut usize) -> Vec<usize> {
         let n = self.target.len();
         let in_use: Vec<usize> =
@@ -233,7 +233,10 @@ impl Growth<'_> {
                 column.best().is_some_and(|(_, gain)| gain > LEAST_ENTRY_GAIN)
                     || swap().is_some_and(|(_, _, gain)| gain > LEAST_ENTRY_GAIN)
             };
-            let wanted: Vec<bool> = (0..segment.len()).into_par_iter().map(is_wanted).collect();
+            let wanted: Vec<bool> = match self.par {
+                Par::Seq => (0..segment.len()).map(is_wanted).collect(),
+                Par::Rayon(_) => (0..segment.len()).into_par_iter().map(is_wanted).collect(),
+            };
             found.extend(segment.iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(column, _)| *column));
         }
         found

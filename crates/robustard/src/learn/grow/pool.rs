@@ -2,7 +2,7 @@
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
+use faer::{Accum, Mat, Par};
 
 use super::{Growth, LEAST_ENTRY_GAIN, VARIANCE_BOUNDS};
 use crate::posterior::factor::{Factor, square_sum};
@@ -50,18 +50,24 @@ pub(super) struct Pool {
 
 /// A step, by its place among the members in use or in the pool.
 #[derive(Clone, Copy)]
-enum Step {
-    Add { place: usize, precision: f64 },
-    Change { index: usize, precision: f64 },
-    Remove { index: usize },
-}
-
-/// A member in use that another takes the place of.
-struct Swap {
-    index: usize,
-    place: usize,
-    precision: f64,
-    gain: f64,
+pub(super) enum Step {
+    Add {
+        place: usize,
+        precision: f64,
+    },
+    Change {
+        index: usize,
+        precision: f64,
+    },
+    Remove {
+        index: usize,
+    },
+    /// One in use leaves and one that is not takes its place.
+    Swap {
+        index: usize,
+        place: usize,
+        precision: f64,
+    },
 }
 
 /// Log evidence as a function of one precision, relative to that without the column.
@@ -213,10 +219,12 @@ impl Pool {
         self.measure_from(old, growth, variance);
     }
 
-    /// Takes all members into use.
+    /// Takes all members into use that are not zero.
     pub(super) fn use_all(&mut self) {
-        self.active = (0..self.members.len()).collect();
-        self.precision.resize(self.members.len(), START_PRECISION);
+        let fixed = self.active.len();
+        let others = (fixed..self.members.len()).filter(|&place| self.gram[(place, place)] > 0.0);
+        self.active.extend(others);
+        self.precision.resize(self.active.len(), START_PRECISION);
     }
 
     /// γ = 1/(μ² + Σⱼⱼ).
@@ -294,27 +302,9 @@ impl Pool {
     pub(super) fn step(&mut self, par: Par) -> Option<f64> {
         let mut total = 0.0;
         for taken in 1..=MOST_STEPS * self.members.len() {
-            let Some((step, gain)) = self.best_step() else {
-                let Some(swap) = self.best_swap(par).filter(|swap| swap.gain > LEAST_ENTRY_GAIN) else { break };
-                total += swap.gain;
-                self.shift(swap.index, 1.0 / self.covariance[(swap.index, swap.index)]);
-                self.remove(swap.index);
-                self.add(swap.place, swap.precision);
-                continue;
-            };
+            let Some((step, gain)) = self.best_step().or_else(|| self.best_swap(par)) else { break };
             total += gain;
-            match step {
-                Step::Add { place, precision } => self.add(place, precision),
-                Step::Change { index, precision } => {
-                    let (old, own) = (self.precision[index], self.covariance[(index, index)]);
-                    self.shift(index, 1.0 / (own + 1.0 / (precision - old)));
-                    self.precision[index] = precision;
-                }
-                Step::Remove { index } => {
-                    self.shift(index, 1.0 / self.covariance[(index, index)]);
-                    self.remove(index);
-                }
-            }
+            self.take(step);
             if taken % STEPS_TO_REFRESH == 0 {
                 self.refresh(par)?;
             }
@@ -323,10 +313,32 @@ impl Pool {
         Some(total)
     }
 
-    /// The best step and what it gains.
-    fn best_step(&self) -> Option<(Step, f64)> {
+    /// Takes a step.
+    pub(super) fn take(&mut self, step: Step) {
+        match step {
+            Step::Add { place, precision } => self.add(place, precision),
+            Step::Change { index, precision } => {
+                let (old, own) = (self.precision[index], self.covariance[(index, index)]);
+                self.shift(index, 1.0 / (own + 1.0 / (precision - old)));
+                self.precision[index] = precision;
+            }
+            Step::Remove { index } => self.remove(index),
+            Step::Swap { index, place, precision } => {
+                self.remove(index);
+                self.add(place, precision);
+            }
+        }
+    }
+
+    fn is_active(&self) -> Vec<bool> {
         let mut is_active = vec![false; self.members.len()];
         self.active.iter().for_each(|&place| is_active[place] = true);
+        is_active
+    }
+
+    /// The best step and what it gains.
+    pub(super) fn best_step(&self) -> Option<(Step, f64)> {
+        let is_active = self.is_active();
         let better = |largest: f64, step: Option<Step>, gain: f64, other: Step| {
             if gain > largest { (gain, Some(other)) } else { (largest, step) }
         };
@@ -367,20 +379,21 @@ impl Pool {
         self.active.iter().enumerate().filter(is_column).map(of).collect()
     }
 
-    /// The best exchange of a member in use for one that is not.
-    fn best_swap(&self, par: Par) -> Option<Swap> {
+    /// The best exchange of a member in use for one that is not, and what it gains, if it is worth it.
+    pub(super) fn best_swap(&self, par: Par) -> Option<(Step, f64)> {
         let count = self.active.len();
         let cross = Mat::from_fn(count, self.members.len(), |i, m| self.gram[(self.active[i], m)]);
         let mut image = Mat::<f64>::zeros(count, self.members.len());
         matmul(image.as_mut(), Accum::Replace, self.covariance.as_ref(), cross.as_ref(), 1.0, par);
         let leaving = self.leaving();
-        let outside = (0..self.members.len()).filter(|place| !self.active.contains(place));
+        let is_active = self.is_active();
+        let outside = (0..self.members.len()).filter(|&place| !is_active[place]);
         let swaps = outside.filter_map(|place| {
             let (s, q, square) = (self.sparsity[place], self.quality[place], self.gram[(place, place)]);
             let (index, precision, gain) = Forms { s, q, square }.best_swap(&leaving, |k| image[(k, place)])?;
-            Some(Swap { index, place, precision, gain })
+            Some((Step::Swap { index, place, precision }, gain))
         });
-        swaps.max_by(|a, b| a.gain.total_cmp(&b.gain))
+        swaps.max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, gain)| *gain > LEAST_ENTRY_GAIN)
     }
 
     /// Takes a member into use.
@@ -436,8 +449,9 @@ impl Pool {
         add_scaled(&mut self.mean, -kappa * mean, &column);
     }
 
-    /// Takes a member, whose covariance is 0 by now, out of use.
+    /// Takes a member out of use.
     pub(super) fn remove(&mut self, index: usize) {
+        self.shift(index, 1.0 / self.covariance[(index, index)]);
         let count = self.active.len() - 1;
         let old = |k: usize| if k < index { k } else { k + 1 };
         self.covariance = Mat::from_fn(count, count, |i, k| self.covariance[(old(i), old(k))]);
@@ -450,10 +464,8 @@ impl Pool {
     pub(super) fn second_moments(&self, growth: &Growth<'_>) -> Vec<f64> {
         let (n, count) = (growth.target.len(), self.active.len());
         let active = Mat::from_fn(n, count, |i, k| self.values[(i, self.active[k])]);
-        let mut fitted = vec![0.0; n];
-        let mean = MatRef::from_column_major_slice(&self.mean, count, 1);
-        let target = MatMut::from_column_major_slice_mut(&mut fitted, n, 1);
-        matmul(target, Accum::Replace, active.as_ref(), mean, 1.0, growth.par);
+        let mut residual = growth.target.to_vec();
+        (0..count).for_each(|k| add_scaled(&mut residual, -self.mean[k], active.col_as_slice(k)));
         let mut image = Mat::<f64>::zeros(n, count);
         matmul(image.as_mut(), Accum::Replace, active.as_ref(), self.covariance.as_ref(), 1.0, growth.par);
         let mut latent = vec![0.0; n];
@@ -461,7 +473,6 @@ impl Pool {
             let products = active.col_as_slice(k).iter().zip(image.col_as_slice(k));
             latent.iter_mut().zip(products).for_each(|(q, (a, b))| *q += a * b);
         }
-        let residual = growth.target.iter().zip(&fitted).map(|(y, f)| y - f);
-        residual.zip(latent).map(|(r, q)| r * r + q.max(0.0)).collect()
+        residual.iter().zip(latent).map(|(r, q)| r * r + q.max(0.0)).collect()
     }
 }

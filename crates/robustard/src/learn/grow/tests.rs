@@ -70,14 +70,88 @@ fn updates_by_rank_one_are_those_from_scratch() {
     let kappa = 1.0 / (pool.covariance[(2, 2)] + 1.0 / (2.5 - 1.3));
     pool.shift(2, kappa);
     pool.precision[2] = 2.5;
-    pool.shift(1, 1.0 / pool.covariance[(1, 1)]);
     pool.remove(1);
+    let covariance = pool.covariance.clone();
     let (mean, sparsity, quality) = (pool.mean.clone(), pool.sparsity.clone(), pool.quality.clone());
     pool.refresh(Par::Seq).unwrap();
     let close = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-8 * (1.0 + b.abs()));
+    for k in 0..3 {
+        assert!(close(covariance.col_as_slice(k), pool.covariance.col_as_slice(k)));
+    }
     assert!(close(&mean, &pool.mean), "{mean:?} {:?}", pool.mean);
     assert!(close(&sparsity, &pool.sparsity), "{sparsity:?} {:?}", pool.sparsity);
     assert!(close(&quality, &pool.quality), "{quality:?} {:?}", pool.quality);
+}
+
+/// log p(y | γ, λ) by the n × n covariance.
+fn log_evidence(columns: &Mat<f64>, precision: &[f64], y: &[f64], variance: &[f64]) -> f64 {
+    let n = y.len();
+    let covariance = Mat::from_fn(n, n, |i, k| {
+        let shared: f64 = (0..precision.len()).map(|j| columns[(i, j)] * columns[(k, j)] / precision[j]).sum();
+        shared + if i == k { variance[i] } else { 0.0 }
+    });
+    let mut factor = crate::posterior::factor::Factor::new(n, Par::Seq);
+    factor.factorise(covariance.as_ref()).unwrap();
+    let mut solved = y.to_vec();
+    factor.solve(&mut solved);
+    let form: f64 = y.iter().zip(&solved).map(|(a, b)| a * b).sum();
+    -0.5 * (factor.log_determinant() + form + n as f64 * std::f64::consts::TAU.ln())
+}
+
+/// What each step says it gains is what the evidence gains; rows count as often as their weights say.
+#[test]
+fn gains_are_those_of_the_evidence() {
+    let (design, y) = example(40);
+    let columns = |of: &[usize]| Mat::from_fn(40, of.len(), |i, k| design[(i, of[k])]);
+    let weight: Vec<f64> = (0..40).map(|i| 1.0 + (i % 3) as f64).collect();
+    let noise = LearningNoise { kind: NoiseKind::Shared, prior: NoisePrior::Flat };
+    let (fixed, fixed_precision) = (Mat::zeros(40, 0), vec![]);
+    let growth = Growth {
+        columns: &columns,
+        order: &[],
+        target: &y,
+        row_weight: &weight,
+        fixed,
+        fixed_precision,
+        noise,
+        par: Par::Seq,
+    };
+    // A row of weight w is one of variance λ/w.
+    let variance: Vec<f64> = weight.iter().map(|w| 0.05 / w).collect();
+    let evidence = |pool: &Pool| {
+        let places: Vec<usize> = pool.active.clone();
+        let used = Mat::from_fn(40, places.len(), |i, k| pool.values[(i, places[k])]);
+        log_evidence(&used, &pool.precision, &y, &variance)
+    };
+    let mut pool = Pool::new(Mat::zeros(40, 0), vec![]);
+    pool.measure(&growth, &[0.05; 40]);
+    pool.join(&growth, &[2, 9, 17, 25, 31, 38], &[0.05; 40]);
+    pool.refresh(Par::Seq).unwrap();
+    let verify = |pool: &mut Pool, (step, gain): (pool::Step, f64)| {
+        let before = evidence(pool);
+        pool.take(step);
+        let gained = evidence(pool) - before;
+        assert!((gained - gain).abs() < 1e-6, "{gained} instead of {gain}");
+    };
+    // The worst column first: another takes its place.
+    pool.add(0, 3.0);
+    let swap = pool.best_swap(Par::Seq).unwrap();
+    assert!(matches!(swap.0, pool::Step::Swap { index: 0, .. }));
+    verify(&mut pool, swap);
+    // Columns are added, and one with a bad precision gets a better one.
+    pool.precision[0] *= 30.0;
+    pool.refresh(Par::Seq).unwrap();
+    let mut steps = 0;
+    while let Some(step) = pool.best_step() {
+        verify(&mut pool, step);
+        steps += 1;
+    }
+    assert!(steps > 4, "{steps}");
+    // One that is not needed leaves.
+    let outside = (0..6).find(|place| !pool.active.contains(place)).unwrap();
+    pool.add(outside, 0.01);
+    let step = pool.best_step().unwrap();
+    verify(&mut pool, step);
 }
 
 #[test]
