@@ -71,6 +71,7 @@ class ARDRegression(Regression):
 
     alpha_: float
     lambda_: Floats
+    _limit, _tolerance = "max_iter", "tol"
 
     def __init__(
         self,

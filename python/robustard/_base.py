@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_array,
@@ -36,7 +37,7 @@ LARGE_DENSE = 100_000_000
 #: What a fit that has not converged is told.
 _ADVICE = {
     "iteration-limit": "the fit has not converged in {iterations} iterations; the model so far is kept. Give a larger "
-    "max_iterations or tolerance",
+    "{limit} or {tolerance}",
     "interrupted": "the fit was interrupted after {iterations} iterations; the model so far is kept",
     "numerical-trouble": "the fit ran into numerical trouble after {iterations} iterations; the last good model is kept. "
     "Rescale the columns or give narrower bounds",
@@ -86,6 +87,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     features_: str
     noise_: str
     choice_: dict[str, Any] | None
+    left_out_: dict[str, str]
 
     #: What the engine calls the input columns.
     _column_names: list[str]
@@ -97,6 +99,8 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: X, its kind, y and sample_weight as fit had them: no copies.
     _training: tuple[Any, _frames.Kind | None, Floats, Any]
 
+    #: What the limits of iterations are called.
+    _limit, _tolerance = "max_iterations", "tolerance"
     #: Whether tables may have more columns than the model, as for models from files.
     _selects_columns: bool = False
 
@@ -195,12 +199,18 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return []
         if isinstance(given, str):
             given = [given]
+        if not isinstance(given, (list, tuple, set, np.ndarray)):
+            raise ValueError(f"categorical is {given!r}; it must be a list of names or places of columns")
         names = []
         for column in given:
-            if isinstance(column, str):
+            if isinstance(column, str) and column in self._column_names:
                 names.append(column)
-            elif 0 <= int(column) < len(self._column_names):
-                names.append(self._column_names[int(column)])
+            elif isinstance(column, str):
+                raise ValueError(f"categorical names the column {column!r}, which does not exist")
+            elif isinstance(column, (bool, np.bool_)) or not isinstance(column, (int, np.integer)):
+                raise ValueError(f"categorical has {column!r}; it must hold names or places of columns")
+            elif 0 <= column < len(self._column_names):
+                names.append(self._column_names[column])
             else:
                 raise ValueError(f"categorical names column {column}, but there are {len(self._column_names)} columns")
         return names
@@ -239,55 +249,51 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 f"Found input variables with inconsistent numbers of samples: X has {rows} rows, y has {len(y)} values"
             )
         options = {"target": target, "keep_constant": True, **self._named_options()}
-        weight = None
-        used = np.arange(rows)
+        given = self._categories()
+        frame, known = _frames.to_frame(X, kind, names, given)
+        options["categorical"] = [*given, *known]
+        more = {target: y}
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
-            if (weight == 0).any():
-                used = np.flatnonzero(weight)
-                if len(used) == 0:
-                    raise ValueError("all sample weights are zero; at least one row has to count")
-        part = X if len(used) == rows else _frames.take_rows(X, kind, used)
-        given = self._categories()
-        frame, known = _frames.to_frame(part, kind, names, given)
-        options["categorical"] = [*given, *known]
-        more = {target: y[used]}
-        if weight is not None and not (weight == 1).all():
-            options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
-            more[options["weights"]] = weight[used]
+            if not weight.any():
+                raise ValueError("all sample weights are zero; at least one row has to count")
+            if not (weight == 1).all():
+                options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
+                more[options["weights"]] = weight
         frame = frame.with_columns(list(more), list(more.values()))
         progress = _Progress() if getattr(self, "verbose", 0) else None
         fitted = fit(frame, _to_json(options), progress)
         if progress is not None:
             progress.end()
-        self._adopt(fitted, used, rows)
+        self._adopt(fitted, rows)
         # For report and plots; not part of what is pickled.
         self._training = (X, kind, y, sample_weight)
-        for note in fitted.notes:
+        notes = [f"column {name!r} is left out: it {reason}" for name, reason in self.left_out_.items()]
+        for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
             warnings.warn(note, UserWarning, stacklevel=2)
         if not self.converged_:
-            advice = _ADVICE[self.status_].format(iterations=self.n_iter_)
+            advice = _ADVICE[self.status_].format(iterations=self.n_iter_, limit=self._limit, tolerance=self._tolerance)
             warnings.warn(advice, ConvergenceWarning, stacklevel=2)
-        if fitted.interrupted and self.status_ != "interrupted":
-            # Too late to stop the fit: it is for the program to stop.
-            raise KeyboardInterrupt
         return self
 
-    def _adopt(self, fitted: Fitted, used: npt.NDArray[np.intp], rows: int) -> None:
+    def _adopt(self, fitted: Fitted, rows: int) -> None:
         """Takes everything that is known of a fitted model."""
         self._fitted = fitted
         facts = json.loads(fitted.facts())
         self._facts = facts
+        self._rows = fitted.rows().astype(np.intp)
+        self._row_count = rows
         features = fitted.features()
-        self.coef_names_ = features["names"]
+        centres = fitted.centre_rows()
+        # Rows are counted from 0 here, and those of the table.
+        self.coef_names_ = features["names"] if centres is None else [f"row {row}" for row in self._rows[centres]]
         self.coef_ = features["coefficient"]
         self.coef_std_ = features["standard_error"]
         self.weight_precision_ = features["precision"]
         relevance = features["relevance"]
         self.feature_importances_ = relevance / (relevance.sum() or 1.0)
         self.intercept_ = facts["intercept"]
-        self._rows = used[fitted.rows()]
-        self._row_count = rows
+        self.left_out_ = {column["name"]: column["reason"] for column in facts["left_out"]}
         diagnosis = fitted.diagnose()
         self.noise_variance_ = self._per_row(diagnosis["noise_variance"])
         self.row_relevance_ = 1.0 / self.noise_variance_
@@ -304,7 +310,8 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.scores_ = fitted.scores()
         self.evidence_ = facts["evidence"]
         self.n_iter_ = max(1, facts["iterations"])
-        self.status_ = facts["status"]
+        # What was fitted before Ctrl-C may have converged; what was to be compared with it has not.
+        self.status_ = "interrupted" if fitted.interrupted else facts["status"]
         self.converged_ = self.status_ == "converged"
         self.features_ = facts["features"]
         self.noise_ = facts["noise_words"]
@@ -342,7 +349,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _predicted(self, frame: Frame, rows: int, level: float) -> dict[str, Floats]:
         result = self._fitted.predict(frame, level, self._threads())
         for note in result.pop("notes"):
-            warnings.warn(note, UserWarning, stacklevel=4)
+            warnings.warn(note, UserWarning, stacklevel=3)
         places = result.pop("rows")
         if len(places) == rows:
             return result
@@ -359,6 +366,8 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(
         self, X: Any, return_std: Literal[False] = ..., *, return_cov: Literal[True]
     ) -> tuple[Floats, Floats]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool = ..., return_cov: bool = ...) -> Floats | tuple[Floats, Floats]: ...
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Floats | tuple[Floats, Floats]:
         """Predict the target.
 
@@ -400,6 +409,37 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         # The noise of new observations, and of curves what lies far from all rows, is each row's own.
         np.fill_diagonal(covariance, result["std"] ** 2)
         return result["mean"], covariance
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the target's variance that predictions explain, R².
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs. Rows with missing values are passed over if `missing="drop"`.
+        y : array of shape (n_samples,)
+            The target.
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the mean.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> X, y = [[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0]
+        >>> JointARD().fit(X, y).score(X, y) > 0.99
+        True
+        """
+        predicted, actual = self.predict(X), np.asarray(y, dtype=np.float64).reshape(-1)
+        known = np.isfinite(predicted) & np.isfinite(actual)
+        if getattr(self, "missing", "error") != "drop" or known.all():
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(r2_score(actual[known], predicted[known], sample_weight=weight))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
         """Predict intervals that hold new observations with a given probability.
@@ -478,7 +518,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per row, with cleanlab's names:
-            `is_label_issue`, `label_quality` (from 0, surely wrong, to 1; below 0.5 where it is an issue), `given_label` and
+            `is_label_issue`, `label_quality` (from 0, surely wrong, to 1; always below 0.5 where it is an issue), `given_label` and
             `predicted_label` (predicted from the other rows).
 
         Examples
@@ -544,15 +584,12 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             file.write(page)
 
     def _training_frame(self, X: Any, kind: _frames.Kind | None, y: Floats, sample_weight: Any) -> Frame:
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, np.empty((len(y), 1)))
-        used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-        part = X if len(used) == len(y) else _frames.take_rows(X, kind, used)
-        frame, _ = _frames.to_frame(part, kind, self._column_names, self._facts["categories"])
-        more = {self._facts["target"]: y[used]}
+        frame, _ = _frames.to_frame(X, kind, self._column_names, self._facts["categories"])
+        more = {self._facts["target"]: y}
         if self._facts["weights"] is not None:
-            if weight is None:
+            if sample_weight is None:
                 raise ValueError("the model was fitted with sample_weight; give it, too")
-            more[self._facts["weights"]] = weight[used].astype(np.float64)
+            more[self._facts["weights"]] = _check_sample_weight(sample_weight, np.empty((len(y), 1)), dtype=np.float64)
         return frame.with_columns(list(more), list(more.values()))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -635,13 +672,15 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._plot("rows", ax=ax)
 
-    def plot_fit(self, level: float = 0.95, ax: Any = None) -> Any:
+    def plot_fit(self, level: float = 0.95, X: Any = None, ax: Any = None) -> Any:
         """Plot data, curve and intervals of a model with one input; of others, predictions against actual values.
 
         Parameters
         ----------
         level : float, default=0.95
             Probability of the intervals.
+        X : optional
+            The inputs that were given to `fit`; needed only for models of one input that were loaded or unpickled.
         ax : matplotlib Axes, optional
             Where to draw; a new figure if none is given.
 
@@ -658,7 +697,7 @@ class Regression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
         >>> ax = model.plot_fit()
         """
-        return self._plot("fit", level, ax=ax)
+        return self._plot("fit", level, X, ax=ax)
 
     def plot_path(self, ax: Any = None) -> Any:
         """Plot the relevances of the features over the iterations.

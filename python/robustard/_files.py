@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from errno import ENOENT
 from os import PathLike, fspath
+from os.path import exists
 
 import numpy as np
 
@@ -36,6 +38,8 @@ def load(path: str | PathLike[str]) -> JointARD | RVM:
     >>> bool((again.predict([[5.0]]) == model.predict([[5.0]])).all())
     True
     """
+    if not exists(path):
+        raise FileNotFoundError(ENOENT, "there is no such model file", fspath(path))
     fitted = _robustard.load(fspath(path))
     options, facts = json.loads(fitted.options()), json.loads(fitted.facts())
     features, settings = options["features"], options["settings"]
@@ -73,6 +77,5 @@ def load(path: str | PathLike[str]) -> JointARD | RVM:
         model.feature_names_in_ = np.asarray(names, dtype=object)
         # The file knows the columns that are used, a table may have more.
         model._selects_columns = True
-    rows = int(fitted.rows().max()) + 1
-    model._adopt(fitted, np.arange(rows), rows)
+    model._adopt(fitted, int(fitted.rows().max()) + 1)
     return model

@@ -16,12 +16,15 @@ Kind = Literal["pandas", "polars", "pyarrow", "arrow"]
 
 def kind_of(X: Any) -> Kind | None:
     """What data frame this is, or None for arrays and the like."""
-    module = type(X).__module__.partition(".")[0]
-    if module == "pandas" and hasattr(X, "iloc") and hasattr(X, "columns"):
+    # Subclasses have modules of their own.
+    modules = {base.__module__.partition(".")[0] for base in type(X).__mro__}
+    if "pandas" in modules and hasattr(X, "iloc") and hasattr(X, "columns"):
         return "pandas"
-    if module == "polars" and hasattr(X, "get_columns"):
+    if "polars" in modules and hasattr(X, "get_columns"):
         return "polars"
-    if module == "pyarrow" and hasattr(X, "column_names"):
+    if "polars" in modules and hasattr(X, "collect"):
+        raise ValueError("a LazyFrame has no rows yet; give X.collect()")
+    if "pyarrow" in modules and hasattr(X, "column_names"):
         return "pyarrow"
     # A pandas Series or a polars one has the interface, too, but is no table.
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):
@@ -103,17 +106,6 @@ def _numbers(column: Any) -> npt.NDArray[np.float64] | None:
 def _texts(column: Any) -> list[str | None]:
     missing = column.isna().to_numpy()
     return [None if absent else str(value) for value, absent in zip(column, missing, strict=True)]
-
-
-def take_rows(X: Any, kind: Kind | None, rows: npt.NDArray[np.intp]) -> Any:
-    """Some rows of a table or array."""
-    if kind is None:
-        return X[rows]
-    if kind == "pandas":
-        return X.iloc[rows]
-    if kind == "polars":
-        return X[rows]
-    return X.take(rows)
 
 
 def row_count(X: Any, kind: Kind | None) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from ._base import Regression
 
 SolverName = Literal["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing"]
@@ -35,13 +37,28 @@ SETTINGS = (
 )
 
 
+def check_type(name: str, value: Any, types: tuple[type, ...], expected: str) -> None:
+    """Refuses values that no message of the engine would name."""
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise ValueError(f"{name} is {value!r}; it must be {expected}")
+
+
 class Tunable(Regression):
     """An estimator with all settings of the engine."""
 
     def _named_options(self) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in SETTINGS}
+        for name in ("noise", "noise_prior", "solver"):
+            check_type(name, getattr(self, name), (str, type(None)), "a text or None")
+        for name in ("missing", "preset"):
+            check_type(name, getattr(self, name), (str,), "a text")
+        for name in ("fit_intercept", "standardize"):
+            check_type(name, getattr(self, name), (bool, np.bool_), "True or False")
+        if self.noise == "shared" and self.noise_prior is not None:
+            raise ValueError("noise_prior speaks of noise per row, but noise is 'shared'; leave one of them out")
         lengthscale = self.lengthscale
         if lengthscale is not None and not isinstance(lengthscale, str):
+            check_type("lengthscale", lengthscale, (int, float, np.number), "a number, 'each', 'one' or 'usual'")
             lengthscale = repr(float(lengthscale))
         return {
             "noise": self.noise,
@@ -185,6 +202,8 @@ class JointARD(Tunable):
         Number of input columns.
     feature_names_in_ : array of shape (n_features_in_,)
         Their names, if they have any.
+    left_out_ : dict
+        Columns of data frames that are not used, and why.
 
     See Also
     --------
@@ -231,8 +250,8 @@ class JointARD(Tunable):
         damping_weights: float | None = None,
         damping_noise: float | None = None,
         units: Literal["relative", "absolute"] | None = None,
-        weight_precision_bounds: tuple[float, float] | None = None,
-        noise_variance_bounds: tuple[float, float] | None = None,
+        weight_precision_bounds: Sequence[float] | None = None,
+        noise_variance_bounds: Sequence[float] | None = None,
         initial_weight_precision: float | None = None,
         initial_noise_variance: float | None = None,
         noise_start: int | None = None,
@@ -285,4 +304,5 @@ class JointARD(Tunable):
         self.base_noise = base_noise
 
     def _named_options(self) -> dict[str, Any]:
+        check_type("features", self.features, (str,), "a text: auto, linear, smooth, poly:DEGREE, rff or rbf")
         return {"features": self.features, **super()._named_options()}

@@ -68,12 +68,12 @@ def rows(model: Regression, *, ax: Any) -> Any:
     return ax
 
 
-def fit(model: Regression, level: float, *, ax: Any) -> Any:
+def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
     """The curve of one input, or predictions against actual values."""
     ax = _axes(ax)
     diagnosis = model._fitted.diagnose()
     flagged, actual = diagnosis["flagged"], diagnosis["actual"]
-    x = _single_input(model)
+    x = _single_input(model, X)
     if x is None:
         predicted = actual - diagnosis["loo_residual"]
         ends = [float(actual[~flagged].min(initial=np.inf)), float(actual[~flagged].max(initial=-np.inf))]
@@ -106,13 +106,16 @@ def fit(model: Regression, level: float, *, ax: Any) -> Any:
     return ax
 
 
-def _single_input(model: Regression) -> Any:
+def _single_input(model: Regression, X: Any) -> Any:
     """The values of the one input, if there is only one, of numbers."""
-    if model.n_features_in_ != 1:
+    if model.n_features_in_ != 1 or model._facts["categories"]:
         return None
-    if not hasattr(model, "_training"):
-        raise ValueError("a model that was loaded or unpickled does not have its table; fit it again to plot it")
-    X, kind = model._training[:2]
+    if X is not None:
+        X, kind, _ = model._inputs(X, reset=False)
+    elif hasattr(model, "_training"):
+        X, kind = model._training[:2]
+    else:
+        raise ValueError("a model that was loaded or unpickled does not have its table; give X as in fit")
     if kind == "polars":
         X = X.to_numpy()
     elif kind == "pyarrow":
@@ -152,6 +155,8 @@ def calibration(model: Regression, X: Any, y: Any, *, ax: Any) -> Any:
         coverage = [model._fitted.coverage(float(level)) for level in _LEVELS]
     else:
         actual = np.asarray(y, dtype=np.float64).reshape(-1, 1)
+        if y is None or len(actual) != len(model.predict(X)):
+            raise ValueError("give y, too, one value for each row of X")
         coverage = []
         for level in _LEVELS:
             low, high = model.predict_interval(X, level=float(level)).T

@@ -142,6 +142,8 @@ class RVM(Tunable):
         Number of input columns.
     feature_names_in_ : array of shape (n_features_in_,)
         Their names, if they have any.
+    left_out_ : dict
+        Columns of data frames that are not used, and why.
 
     See Also
     --------
@@ -180,8 +182,8 @@ class RVM(Tunable):
         damping_weights: float | None = None,
         damping_noise: float | None = None,
         units: Literal["relative", "absolute"] | None = None,
-        weight_precision_bounds: tuple[float, float] | None = None,
-        noise_variance_bounds: tuple[float, float] | None = None,
+        weight_precision_bounds: Sequence[float] | None = None,
+        noise_variance_bounds: Sequence[float] | None = None,
         initial_weight_precision: float | None = None,
         initial_noise_variance: float | None = None,
         noise_start: int | None = None,

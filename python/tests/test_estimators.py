@@ -118,7 +118,7 @@ def test_defaults_are_the_engines(line):
     "wrong, words",
     [
         (dict(features="cubic"), "'cubic'.*linear.*smooth.*rff.*rbf.*poly.*auto"),
-        (dict(noise="quiet"), "noise.*quiet.*shared.*per-row"),
+        (dict(noise="quiet"), "noise.*quiet.*shared.*per-row.*auto"),
         (dict(solver="newton"), "solver.*newton.*em.*mackay.*irls-l2.*irls-l1.*gradient.*growing"),
         (dict(noise_prior="cauchy"), "cauchy.*flat.*student-t"),
         (dict(preset="mine"), "'mine'.*default and paper"),
@@ -133,6 +133,15 @@ def test_defaults_are_the_engines(line):
         (dict(features="rff", lengthscale=-1), "-1.*each"),
         (dict(features="linear", lengthscale=1.0), "only rff and rbf"),
         (dict(n_jobs=0), "n_jobs is 0"),
+        (dict(features=3), "features is 3.*linear"),
+        (dict(noise=1), "noise is 1"),
+        (dict(missing=None), "missing is None"),
+        (dict(missing="mean"), "missing is 'mean'.*error, drop, impute"),
+        (dict(fit_intercept="no"), "fit_intercept is 'no'"),
+        (dict(lengthscale=[1, 2], features="rff"), r"lengthscale is \[1, 2\]"),
+        (dict(noise="shared", noise_prior="flat"), "noise_prior"),
+        (dict(categorical=5), "categorical is 5"),
+        (dict(categorical=[True]), "categorical has True"),
         (dict(seed=-1), "seed"),
         (dict(categorical=["nothing"]), "nothing"),
         (dict(categorical=[7]), "7.*5 columns"),
@@ -244,6 +253,8 @@ def test_missing_values(line):
     with pytest.warns(UserWarning, match="2 rows"):
         predicted = dropped.predict(X)
     assert np.isnan(predicted[[3, 4]]).all() and np.isfinite(np.delete(predicted, [3, 4])).all()
+    with pytest.warns(UserWarning, match="2 rows"):
+        assert 0.3 < dropped.score(X, y) < 1
     y[7] = np.nan
     with pytest.warns(UserWarning, match="3 rows"):
         assert np.isnan(dropped.fit(X, y).noise_variance_[[3, 4, 7]]).all()

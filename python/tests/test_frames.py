@@ -144,7 +144,9 @@ def test_kinds_of_columns():
     )
     with pytest.raises(ValueError, match="mixed"):
         linear().fit(X, y)
-    model = JointARD(features="linear", missing="impute").fit(X, y)
+    with pytest.warns(UserWarning, match="'day' is left out: it holds dates"):
+        model = JointARD(features="linear", missing="impute").fit(X, y)
+    assert set(model.left_out_) == {"day", "note"}
     assert {"size", "flag", "zone=7", "zone=8", "zone=9", "mixed", "mixed (missing)"} <= set(model.coef_names_)
     assert not any(name.startswith(("day", "note")) for name in model.coef_names_)
     assert np.isfinite(model.predict(X)).all()
@@ -186,6 +188,19 @@ def test_names_may_collide(line):
     model = linear().fit(table, y, sample_weight=1.0 + (np.arange(150) % 2))
     assert model.coef_names_ == list(table.columns)
     assert model.predict(table).shape == (150,)
+
+
+def test_subclasses_and_lazy_frames(line):
+    X, y = line
+
+    class Own(pandas.DataFrame):
+        pass
+
+    table = Own(X, columns=list("abcde"), index=range(1000, 1150)).assign(city=list("xyz") * 50)
+    model = linear().fit(Own(table), y)
+    assert "city=x" in model.coef_names_ and model.influence().index[0] == 1000
+    with pytest.raises(ValueError, match="collect"):
+        linear().fit(polars.DataFrame(X).lazy(), y)
 
 
 def test_names_may_not_repeat(line):

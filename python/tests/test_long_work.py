@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from robustard import JointARD
+from robustard import RVM, JointARD
 
 
 def slow(**more) -> JointARD:
@@ -72,6 +72,25 @@ def test_interrupt_leaves_the_model_so_far():
     assert process.returncode == 0, error
     assert out == "kept\n"
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [JointARD(), RVM()], ids=repr)
+def test_interrupt_while_features_are_learnt(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(4000, 8))
+    y = 10 * np.sin(3 * X[:, 0] * X[:, 1]) + 5 * X[:, 2] + rng.normal(size=4000)
+    start = time.perf_counter()
+    estimator.fit(X, y)
+    whole = time.perf_counter() - start
+    timer = threading.Timer(0.1 * whole, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.perf_counter()
+    estimator.fit(X, y)
+    assert estimator.status_ == "interrupted"
+    assert time.perf_counter() - start < 0.7 * whole
+    assert np.isfinite(estimator.predict(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -53,8 +53,12 @@ def test_a_curve_of_one_input(model, mcycle):
     assert "90% interval" in [text.get_text() for text in ax.get_legend().get_texts()]
     grid, curve = ax.lines[0].get_data()
     assert grid[0] == x.min() and grid[-1] == x.max() and np.isfinite(curve).all()
+    unpickled = pickle.loads(pickle.dumps(model))
     with pytest.raises(ValueError, match="table"):
-        pickle.loads(pickle.dumps(model)).plot_fit()
+        unpickled.plot_fit()
+    assert (unpickled.plot_fit(X=x).lines[0].get_data()[0] == grid).all()
+    with pytest.raises(ValueError, match="give y"):
+        model.plot_calibration(x)
 
 
 def test_notebooks_show_a_summary(line):

@@ -2,12 +2,10 @@
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use robustard::{Iteration, Observer};
+use robustard::{Iteration, Observer, Stop};
 
 use crate::Outcome;
 
@@ -54,20 +52,21 @@ impl Drop for Bar {
 }
 
 /// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
-pub fn stopped_by_interrupt() -> Outcome<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
+pub fn stopped_by_interrupt() -> Outcome<Stop> {
+    let stop = Stop::default();
     let seen = stop.clone();
     ctrlc::set_handler(move || {
-        if seen.swap(true, Ordering::Relaxed) {
+        if seen.is_raised() {
             std::process::exit(130);
         }
+        seen.raise();
     })?;
     Ok(stop)
 }
 
 /// Shows a fit and stops it at Ctrl-C.
 pub struct FitProgress {
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     bar: Bar,
     /// The change at which the fit is done, and the largest so far.
     tolerance: f64,
@@ -91,6 +90,10 @@ impl Observer for FitProgress {
         self.bar.show(done, || {
             format!("iteration {}, objective {:.2} (Ctrl-C keeps what there is)", record.iteration, record.objective)
         });
-        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 }

@@ -3,8 +3,10 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+
+use robustard::Stop;
 
 use crate::LabError;
 use crate::results::{Job, Results, ResultsFile, compressed};
@@ -29,7 +31,7 @@ pub fn run(
     description: &str,
     threads: usize,
     measure: &(dyn Fn(&Job) -> Result<Measures, LabError> + Sync),
-    stop: &AtomicBool,
+    stop: &Stop,
     progress: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Result<Results, LabError> {
     let _lock = Lock::take(path)?;
@@ -54,7 +56,7 @@ pub fn run(
             Err(error) => return fail(LabError::Threads(error.to_string())),
         };
         while let Some(job) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_raised() {
                 return;
             }
             let kept = pool.install(|| measure(job)).map_err(|error| LabError::job(job, error)).and_then(|measures| {
@@ -139,7 +141,7 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
             Ok(vec![("rmse", job.trial as f64), (LAST_MEASURE, 0.0)])
         };
-        let (go, silent) = (AtomicBool::new(false), |_: Progress<'_>| {});
+        let (go, silent) = (Stop::default(), |_: Progress<'_>| {});
         run(&jobs[..4], &path, "a", 2, &measure, &go, &silent).unwrap();
         assert_eq!(count.load(Ordering::Relaxed), 4);
         // One more is cut off in the middle.
@@ -161,7 +163,8 @@ mod tests {
         let error = run(&jobs, &path, "a", 1, &measure, &go, &silent).unwrap_err().to_string();
         assert!(error.contains("another"), "{error}");
         drop(held);
-        let stopped = run(&jobs, &path, "a", 1, &measure, &AtomicBool::new(true), &silent).unwrap();
+        go.raise();
+        let stopped = run(&jobs, &path, "a", 1, &measure, &go, &silent).unwrap();
         assert_eq!(stopped.done().len(), 7);
         std::fs::remove_dir_all(folder).unwrap();
     }

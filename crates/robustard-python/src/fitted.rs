@@ -18,8 +18,13 @@ use robustard_table::{
 use crate::frame::Frame;
 use crate::working::{uninterrupted, watched};
 
+/// The engine's messages speak of options as the command line has them.
 fn bad_value(error: impl std::fmt::Display) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    let mut text = error.to_string();
+    for value in ["drop", "impute"] {
+        text = text.replace(&format!("--missing {value}"), &format!("missing=\"{value}\""));
+    }
+    PyValueError::new_err(text)
 }
 
 fn named(options: &str) -> PyResult<NamedOptions> {
@@ -62,7 +67,7 @@ pub struct Fitted {
     /// Things to tell the user.
     #[pyo3(get)]
     notes: Vec<String>,
-    /// Whether Ctrl-C came during the fit; too late to end it if the status is another.
+    /// Whether Ctrl-C came during the fit.
     #[pyo3(get)]
     interrupted: bool,
     /// What the fit took.
@@ -266,6 +271,14 @@ impl Fitted {
     /// Relevances over the iterations, as JSON.
     fn paths(&self) -> PyResult<String> {
         serde_json::to_string(&self.regression.paths).map_err(bad_value)
+    }
+
+    /// The fitted rows that kernel functions stand on, in use or not; None for other features.
+    fn centre_rows(&self) -> Option<Vec<usize>> {
+        match &self.regression.features.basis {
+            Basis::Kernel(kernel) => Some(kernel.rows.clone()),
+            _ => None,
+        }
     }
 
     /// The kernel functions in use: fitted rows, their inputs, their weights in the target's units; None for other features.

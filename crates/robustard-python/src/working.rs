@@ -3,13 +3,12 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use robustard::{Iteration, IterationRecord, Observer};
+use robustard::{Iteration, IterationRecord, Observer, Stop};
 
 /// How often Python's signals are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -17,7 +16,7 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 /// What the work tells the thread that watches it, and the other way round.
 #[derive(Default)]
 pub struct Watch {
-    stop: AtomicBool,
+    stop: Stop,
     latest: Mutex<Option<IterationRecord>>,
 }
 
@@ -26,7 +25,11 @@ impl Observer for &Watch {
         if let Ok(mut latest) = self.latest.lock() {
             *latest = Some(*iteration.record);
         }
-        if self.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn stop(&self) -> Stop {
+        self.stop.clone()
     }
 }
 
@@ -87,7 +90,7 @@ fn run<T: Send>(
                     progress.call1(py, (record.iteration, record.objective, record.active_columns)).map(|_| ())
                 });
                 if let Err(error) = looked {
-                    watch.stop.store(true, Ordering::Relaxed);
+                    watch.stop.raise();
                     raised.get_or_insert(error);
                 }
             }

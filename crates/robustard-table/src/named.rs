@@ -19,7 +19,7 @@ pub enum NamedError {
     Features(#[from] FeatureKindError),
     #[error(transparent)]
     Lengthscale(#[from] LengthscaleError),
-    #[error("{0}")]
+    #[error("missing is {0}")]
     Missing(String),
     #[error("only rff and rbf features take a lengthscale")]
     NoLengthscale,
@@ -156,7 +156,13 @@ impl NamedOptions {
         for (key, value) in [("solver", &self.solver), ("noise", &self.noise), ("noise_prior", &self.noise_prior)] {
             // Noise to be chosen is no setting of the engine.
             if let Some(value) = value.as_ref().filter(|value| *value != AUTO) {
-                settings = with_setting(&settings, key, &Value::String(value.clone()))?;
+                settings =
+                    with_setting(&settings, key, &Value::String(value.clone())).map_err(|error| match error {
+                        NamedError::BadSetting { key, value, reason } if key == "noise" => {
+                            NamedError::BadSetting { key, value, reason: format!("{reason}, or `auto`") }
+                        }
+                        other => other,
+                    })?;
             }
         }
         if let Some(threads) = self.threads {

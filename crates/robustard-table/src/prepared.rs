@@ -8,7 +8,7 @@ use robustard::features::{
 };
 use robustard::problem::check_row_weights;
 use robustard::solver::{PathRecorder, Paths, Start};
-use robustard::{FittedModel, Iteration, NoiseKind, NoisePrior, Observer, Problem, fit_from};
+use robustard::{FittedModel, Iteration, NoiseKind, NoisePrior, Observer, Problem, Stop, fit_from};
 
 use crate::encode::{Encoded, Encoder};
 use crate::error::TableError;
@@ -28,10 +28,12 @@ pub(crate) struct Prepared {
     row_weight: Vec<f64>,
     /// How many rows have the same inputs and target, each row itself included.
     copies: Vec<usize>,
+    /// Asks to end the learning of features.
+    stop: Stop,
 }
 
 impl Prepared {
-    pub fn new(table: &Table, options: &RegressionOptions) -> Result<Self, RegressionError> {
+    pub fn new(table: &Table, options: &RegressionOptions, stop: Stop) -> Result<Self, RegressionError> {
         let encoder = Encoder::fit(table, &options.encode)?;
         let observed = Observed::of(&encoder, table)?;
         if observed.rows.is_empty() {
@@ -43,7 +45,7 @@ impl Prepared {
         let scale = TargetScale::of(&observed.target, &row_weight, options.intercept);
         let standard = observed.target.iter().map(|y| (y - scale.mean) / scale.deviation).collect();
         let copies = count_copies(&observed);
-        Ok(Self { encoder, observed, scale, standard, row_weight, copies })
+        Ok(Self { encoder, observed, scale, standard, row_weight, copies, stop })
     }
 
     /// The inputs of the rows.
@@ -103,6 +105,7 @@ impl Prepared {
             row_weight: &self.weights(&[], options.features.learns_lengthscales() && !is_kernel),
             noise: options.settings.noise,
             noise_prior: options.settings.noise_prior,
+            stop: &self.stop,
         };
         Ok(FeatureMap::fit(self.observed.inputs.as_ref(), &self.row_weight, &training, &options.features)?)
     }
@@ -121,7 +124,8 @@ impl Prepared {
         let inputs = self.observed.inputs.as_ref();
         let scaled = features.standardizer(inputs, &self.row_weight).transform(inputs)?;
         let row_weight = self.weights(set_aside, true);
-        let training = Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior };
+        let training =
+            Training { target: &self.standard, row_weight: &row_weight, noise, noise_prior, stop: &self.stop };
         let options = SmoothOptions { centres, seed: features.seed, must_bend, effort, from };
         Ok(Smooth::learn(scaled.as_ref(), &training, &options)?)
     }
@@ -275,7 +279,13 @@ impl Observed {
             required.push(weights);
         }
         let columns: Vec<&[f64]> = required.iter().map(Vec::as_slice).collect();
-        let Encoded { inputs, rows, notes } = encoder.encode(table, &columns)?;
+        let Encoded { mut inputs, mut rows, mut notes } = encoder.encode(table, &columns)?;
+        if let Some(weights) = required.get(1).filter(|weights| rows.iter().any(|&row| weights[row] == 0.0)) {
+            let counting: Vec<usize> = (0..rows.len()).filter(|&k| weights[rows[k]] != 0.0).collect();
+            notes.push(format!("{} rows of weight 0 are left out", rows.len() - counting.len()));
+            inputs = Mat::from_fn(counting.len(), inputs.ncols(), |i, j| inputs[(counting[i], j)]);
+            rows = counting.iter().map(|&k| rows[k]).collect();
+        }
         let kept = |values: &Vec<f64>| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };
         Ok(Self { target: kept(&required[0]), weight: required.get(1).map(kept), inputs, rows, notes })
     }

@@ -186,7 +186,7 @@ impl Regression {
         options: &RegressionOptions,
         observer: &mut O,
     ) -> Result<Fitted, RegressionError> {
-        let prepared = Prepared::new(table, options)?;
+        let prepared = Prepared::new(table, options, observer.stop())?;
         if options.auto == Auto::default() {
             let (features, start) = prepared.learn_features(options)?;
             prepared.fit(features, start, options, None, observer)

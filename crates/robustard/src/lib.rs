@@ -64,5 +64,5 @@ pub use predictive::BaseNoise;
 pub use problem::{Problem, ProblemError};
 pub use solver::{
     Acceleration, FitError, Iteration, IterationRecord, Observer, Preset, Settings, SettingsError, SolverKind, Start,
-    Status, Units, fit, fit_from, fit_observed,
+    Status, Stop, Units, fit, fit_from, fit_observed,
 };

@@ -112,7 +112,7 @@ impl Run {
                 document::note_run(&self.results, &note)?;
             }
             ended?;
-            if stop.load(Ordering::Relaxed) {
+            if stop.is_raised() {
                 say("stopped; the same command goes on from here");
                 return Ok(Ending::Interrupted);
             }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FeatureError, FeatureOptions, Lengthscale, Training, check_columns, check_positive};
 use crate::learn::{Curve, CurveOptions, Effort, Grown, Growth, LearningNoise, LearntCurve, Shape, learn_curve};
-use crate::solver::Start;
+use crate::solver::{Start, Stop};
 
 /// Precision of the intercept, which is not shrunk, of a standardized target.
 const INTERCEPT_PRECISION: f64 = 1e-8;
@@ -44,7 +44,7 @@ impl Kernel {
         let distinct = Distinct::of(inputs, training);
         let noise = LearningNoise { kind: training.noise, prior: training.noise_prior };
         let rows = distinct.inputs(inputs);
-        let learnt = distinct.learn_curve(rows.as_ref(), &distinct.target(training), noise, options)?;
+        let learnt = distinct.learn_curve(rows.as_ref(), &distinct.target(training), noise, options, training.stop)?;
         Self::fit(inputs, lengthscales_of(&learnt.curve))
     }
 
@@ -63,7 +63,7 @@ impl Kernel {
         let (lengthscales, known) = match lengthscale {
             Some(length) => (vec![length; inputs.ncols()], None),
             None => {
-                let learnt = distinct.learn_curve(rows.as_ref(), &target, noise, options)?;
+                let learnt = distinct.learn_curve(rows.as_ref(), &target, noise, options, training.stop)?;
                 (lengthscales_of(&learnt.curve), Some((learnt.noise, learnt.noise_variance)))
             }
         };
@@ -84,6 +84,7 @@ impl Kernel {
             fixed: Mat::from_fn(target.len(), usize::from(options.centre), |_, _| 1.0),
             fixed_precision: vec![INTERCEPT_PRECISION; usize::from(options.centre)],
             noise,
+            stop: training.stop.clone(),
             par: Par::rayon(0),
         };
         let mut grown = growth.grow(known).ok_or(FeatureError::NotLearnt)?;
@@ -172,6 +173,7 @@ impl Distinct {
         target: &[f64],
         noise: LearningNoise,
         options: &FeatureOptions,
+        stop: &Stop,
     ) -> Result<LearntCurve, FeatureError> {
         let options = CurveOptions {
             shape: Shape::Gauss,
@@ -181,6 +183,7 @@ impl Distinct {
             noise,
             must_bend: false,
             effort: Effort::Whole,
+            stop: stop.clone(),
         };
         learn_curve(rows, target, &self.curve_weight(), &options, None, Par::rayon(0))
             .map_err(|_| FeatureError::NotLearnt)
@@ -229,7 +232,13 @@ mod tests {
         let weight: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
         let grown = |x: &Mat<f64>, y: &[f64], weight: &[f64], lengthscale: Option<f64>| {
             let noise_prior = NoisePrior::StudentT(crate::Degrees::Fixed(4.0));
-            let training = Training { target: y, row_weight: weight, noise: NoiseKind::PerRow, noise_prior };
+            let training = Training {
+                target: y,
+                row_weight: weight,
+                noise: NoiseKind::PerRow,
+                noise_prior,
+                stop: &Stop::default(),
+            };
             let (kind, lengths) = (FeatureKind::Kernel { all: false }, Lengthscale::Each);
             let options = FeatureOptions { kind, lengthscale: lengths, seed: 0, standardize: true, centre: true };
             Kernel::grow(x.as_ref(), &training, lengthscale, &options).unwrap()

@@ -459,8 +459,13 @@ mod tests {
         let x = Mat::from_fn(7, 2, |i, j| (i as f64 * 1.3 + j as f64).sin() * 10.0);
         let names = ["a".to_owned(), "b".to_owned()];
         let y: Vec<f64> = (0..7).map(|i| x[(i, 0)] / 10.0).collect();
-        let training =
-            Training { target: &y, row_weight: &[1.0; 7], noise: NoiseKind::Shared, noise_prior: NoisePrior::Flat };
+        let training = Training {
+            target: &y,
+            row_weight: &[1.0; 7],
+            noise: NoiseKind::Shared,
+            noise_prior: NoisePrior::Flat,
+            stop: &Stop::default(),
+        };
         for (kind, lengthscale) in [
             ("linear", "usual"),
             ("poly:3", "usual"),

@@ -93,6 +93,7 @@ impl Smooth {
             noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
             must_bend: options.must_bend,
             effort: options.effort,
+            stop: training.stop.clone(),
         };
         let from = options.from.map(|from| &from.learnt);
         let learnt =

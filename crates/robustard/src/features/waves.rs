@@ -5,7 +5,7 @@ use super::range::Range;
 use super::{FeatureError, Fourier, Gap, check_columns};
 use crate::learn::{FourierOptions, LearningNoise, learn_fourier};
 use crate::noise::{NoiseKind, NoisePrior};
-use crate::solver::Start;
+use crate::solver::{Start, Stop};
 
 /// Lengthscales of larger tables are learnt from so many evenly spaced rows; the weights, from all.
 const MOST_LEARNING_ROWS: usize = 2000;
@@ -36,6 +36,8 @@ pub struct Training<'a> {
     pub noise: NoiseKind,
     /// Its prior.
     pub noise_prior: NoisePrior,
+    /// Asks to end the learning.
+    pub stop: &'a Stop,
 }
 
 impl Waves {

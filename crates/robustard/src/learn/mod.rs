@@ -74,6 +74,10 @@ trait Evidence {
     fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation>;
     /// How often each row counts.
     fn row_weight(&self) -> &[f64];
+    /// Whether to end with what there is.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// The evidence at a point.
@@ -130,6 +134,9 @@ impl Progress {
         let mut is_new = self.evaluations == 0;
         let mut settling = 2;
         for round in 0..rounds {
+            if round > 0 && evidence.is_stopped() {
+                break;
+            }
             let mut now = evidence.evaluate(&self.parameters, &self.variance)?;
             if self.is_leading && round == LEADING_ROUNDS {
                 self.noise = wanted.model(wanted.prior);
@@ -208,7 +215,7 @@ impl<E: Evidence> Objective<'_, E> {
         if seen.last.at == values {
             return Ok(seen.last.clone());
         }
-        if seen.evaluations == MOST_EVALUATIONS {
+        if seen.evaluations == MOST_EVALUATIONS || self.evidence.is_stopped() {
             return Err(Error::msg("enough"));
         }
         seen.evaluations += 1;

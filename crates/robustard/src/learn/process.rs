@@ -315,6 +315,10 @@ impl Evidence for Process<'_> {
         cost.is_finite().then_some(Evaluation { cost, gradient, second_moment })
     }
 
+    fn is_stopped(&self) -> bool {
+        self.options.stop.is_raised()
+    }
+
     fn row_weight(&self) -> &[f64] {
         &self.row_weight
     }
@@ -350,7 +354,16 @@ pub(super) mod tests {
 
     pub fn options(shape: Shape, singles: Vec<usize>, prior: &str) -> CurveOptions {
         let noise = LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() };
-        CurveOptions { shape, singles, per_input: true, seed: 1, noise, must_bend: true, effort: Effort::Whole }
+        CurveOptions {
+            shape,
+            singles,
+            per_input: true,
+            seed: 1,
+            noise,
+            must_bend: true,
+            effort: Effort::Whole,
+            stop: Default::default(),
+        }
     }
 
     #[test]

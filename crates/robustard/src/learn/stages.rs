@@ -10,6 +10,7 @@ use super::process::{Point, Process};
 use super::{LearningNoise, Progress, VARIANCE_BOUNDS, update_noise};
 use crate::noise::NoiseModel;
 use crate::predictive::LeftOut;
+use crate::solver::Stop;
 
 /// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
 const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
@@ -36,6 +37,7 @@ pub(crate) struct CurveOptions {
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     pub effort: Effort,
+    pub stop: Stop,
 }
 
 /// How much work is put into learning.

@@ -2,8 +2,8 @@
 
 use faer::{Mat, Par};
 
-use super::CheckedSettings;
 use super::safeguard::Limits;
+use super::{CheckedSettings, Stop};
 use crate::learn::{Grown, Growth, LearningNoise, grow_whole};
 use crate::noise::{NoiseKind, NoiseModel, NoisePrior};
 use crate::posterior::sweep::Sweep;
@@ -122,6 +122,7 @@ fn grow(problem: &Problem, settings: &CheckedSettings, units: &NaturalUnits, par
         fixed: columns(&kept),
         fixed_precision: fixed.iter().flatten().copied().collect(),
         noise: LearningNoise { kind: settings.noise, prior: scaled(settings.noise_prior, units) },
+        stop: Stop::default(),
         par,
     };
     growth.grow(None)

@@ -27,7 +27,7 @@ pub use safeguard::Interventions;
 pub use settings::{Acceleration, CheckedSettings, Preset, Settings, SettingsError, SolverKind, Units};
 pub use start::Start;
 pub use stopping::Status;
-pub use trace::{Iteration, IterationRecord, Observer};
+pub use trace::{Iteration, IterationRecord, Observer, Stop};
 
 use crate::posterior::{Moments, Posterior};
 use crate::problem::Problem;

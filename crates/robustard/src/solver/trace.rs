@@ -1,6 +1,8 @@
 //! The history of a fit and those who watch it.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -49,6 +51,27 @@ pub struct Iteration<'a> {
 pub trait Observer {
     /// Called after each iteration.
     fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()>;
+
+    /// A flag by which to stop what comes before the iterations, such as the learning of lengthscales.
+    fn stop(&self) -> Stop {
+        Stop::default()
+    }
+}
+
+/// A flag, raised from any thread, that asks work to stop with what there is.
+#[derive(Debug, Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Asks to stop.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether to stop.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 impl<F: FnMut(&Iteration<'_>) -> ControlFlow<()>> Observer for F {

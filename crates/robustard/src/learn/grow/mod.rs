@@ -24,6 +24,7 @@ use rayon::prelude::*;
 use self::pool::{Forms, Member, Pool, add_scaled};
 use super::{LEADING_NOISE, LearningNoise, START_VARIANCE, VARIANCE_BOUNDS, update_noise};
 use crate::noise::NoiseModel;
+use crate::solver::Stop;
 
 /// Columns to start with, and EM updates of them.
 const FIRST_BLOCK: usize = 64;
@@ -54,6 +55,7 @@ pub(crate) struct Growth<'a> {
     pub fixed: Mat<f64>,
     pub fixed_precision: Vec<f64>,
     pub noise: LearningNoise,
+    pub stop: Stop,
     pub par: Par,
 }
 
@@ -152,6 +154,9 @@ impl Growth<'_> {
     fn grow_on(&self, pool: &mut Pool, noise: &mut Noise) -> Option<()> {
         let mut next = 0;
         for _ in 0..MOST_ROUNDS {
+            if self.stop.is_raised() {
+                break;
+            }
             for _ in 0..NOISE_UPDATES {
                 let change = self.update_noise(pool, noise);
                 pool.refresh(self.par)?;

@@ -57,6 +57,7 @@ fn updates_by_rank_one_are_those_from_scratch() {
         fixed: Mat::from_fn(60, 1, |_, _| 1.0),
         fixed_precision: vec![1e-8],
         noise: LearningNoise { kind: NoiseKind::Shared, prior: NoisePrior::Flat },
+        stop: Stop::default(),
         par: Par::Seq,
     };
     let variance = vec![0.05; 60];
@@ -133,10 +134,11 @@ fn gains_are_those_of_the_evidence() {
         let gained = evidence(pool) - before;
         assert!((gained - gain).abs() < 1e-6, "{gained} instead of {gain}");
     };
-    // The worst column first: another takes its place.
-    pool.add(0, 3.0);
+    // Not the best column first: that one takes its place.
+    let (pool::Step::Add { place: best, .. }, _) = pool.best_step().unwrap() else { panic!("nothing is in use yet") };
+    pool.add((best + 3) % 6, 3.0);
     let swap = pool.best_swap(Par::Seq).unwrap();
-    assert!(matches!(swap.0, pool::Step::Swap { index: 0, .. }));
+    assert!(matches!(swap.0, pool::Step::Swap { index: 0, place, .. } if place == best));
     verify(&mut pool, swap);
     // Columns are added, and one with a bad precision gets a better one.
     pool.precision[0] *= 30.0;
