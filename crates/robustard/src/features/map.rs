@@ -464,7 +464,7 @@ mod tests {
             row_weight: &[1.0; 7],
             noise: NoiseKind::Shared,
             noise_prior: NoisePrior::Flat,
-            stop: &Stop::default(),
+            stop: &crate::solver::Stop::default(),
         };
         for (kind, lengthscale) in [
             ("linear", "usual"),

@@ -94,12 +94,12 @@ pub(super) struct Forms {
 
 /// What happens to the forms of others when a member in use leaves.
 pub(super) struct Leaving {
-    index: usize,
+    pub(super) index: usize,
     /// Its variance and mean.
-    own: f64,
-    mean: f64,
+    pub(super) own: f64,
+    pub(super) mean: f64,
     /// Log evidence that is lost.
-    loss: f64,
+    pub(super) loss: f64,
 }
 
 impl Forms {

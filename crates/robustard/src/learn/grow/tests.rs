@@ -27,6 +27,7 @@ fn grow(design: &Mat<f64>, y: &[f64], weight: &[f64], prior: &str, par: Par) -> 
         fixed: Mat::zeros(n, 0),
         fixed_precision: vec![],
         noise,
+        stop: Stop::default(),
         par,
     };
     growth.grow(None).unwrap()
@@ -115,6 +116,7 @@ fn gains_are_those_of_the_evidence() {
         fixed,
         fixed_precision,
         noise,
+        stop: Stop::default(),
         par: Par::Seq,
     };
     // A row of weight w is one of variance λ/w.
@@ -126,7 +128,7 @@ fn gains_are_those_of_the_evidence() {
     };
     let mut pool = Pool::new(Mat::zeros(40, 0), vec![]);
     pool.measure(&growth, &[0.05; 40]);
-    pool.join(&growth, &[2, 9, 17, 25, 31, 38], &[0.05; 40]);
+    pool.join(&growth, &[2, 3, 9, 10, 17, 25, 26, 31, 38], &[0.05; 40]);
     pool.refresh(Par::Seq).unwrap();
     let verify = |pool: &mut Pool, (step, gain): (pool::Step, f64)| {
         let before = evidence(pool);
@@ -136,7 +138,7 @@ fn gains_are_those_of_the_evidence() {
     };
     // Not the best column first: that one takes its place.
     let (pool::Step::Add { place: best, .. }, _) = pool.best_step().unwrap() else { panic!("nothing is in use yet") };
-    pool.add((best + 3) % 6, 3.0);
+    pool.add((best + 4) % 9, 3.0);
     let swap = pool.best_swap(Par::Seq).unwrap();
     assert!(matches!(swap.0, pool::Step::Swap { index: 0, place, .. } if place == best));
     verify(&mut pool, swap);
@@ -149,11 +151,11 @@ fn gains_are_those_of_the_evidence() {
         steps += 1;
     }
     assert!(steps > 4, "{steps}");
-    // One that is not needed leaves.
-    let outside = (0..6).find(|place| !pool.active.contains(place)).unwrap();
-    pool.add(outside, 0.01);
-    let step = pool.best_step().unwrap();
-    verify(&mut pool, step);
+    // One that leaves takes with it what it is said to.
+    for _ in 0..2 {
+        let (index, loss) = pool.leaving().first().map(|leaving| (leaving.index, leaving.loss)).unwrap();
+        verify(&mut pool, (pool::Step::Remove { index }, -loss));
+    }
 }
 
 #[test]
