@@ -13,7 +13,7 @@ array([7])
 from __future__ import annotations
 
 from ._ard import ARDRegression
-from ._base import EffectiveSupport, LeaveOneOut
+from ._core import EffectiveSupport, LeaveOneOut
 from ._files import load
 from ._joint import JointARD
 from ._robustard import __version__

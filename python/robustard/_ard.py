@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ._base import Floats, Regression
+from ._base import Regression
+from ._core import Floats
 
 #: Hyperpriors below this change nothing that can be seen.
 _WEAK_PRIOR = 1e-3

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ._base import Floats
+from ._core import Floats
 from ._joint import SolverName, Tunable
 
 

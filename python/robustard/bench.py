@@ -20,7 +20,7 @@ from sklearn.linear_model import ARDRegression as SklearnARD
 from threadpoolctl import threadpool_limits
 
 from . import RVM, ARDRegression, JointARD, __version__
-from ._base import Floats
+from ._core import Floats
 
 Table = tuple[Floats, Floats]
 

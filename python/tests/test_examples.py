@@ -51,6 +51,16 @@ def test_rvm_on_mcycle(tmp_path):
     assert (tmp_path / "mcycle.png").stat().st_size > 10_000
 
 
+def test_benchmark():
+    done = subprocess.run(
+        [sys.executable, "-m", "robustard.bench", "--quick", "ard", "influence", "overhead"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "log evidence" in done.stdout and "Overhead" in done.stdout
+
+
 def test_no_other_examples():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "find_mislabelled_rows.py",

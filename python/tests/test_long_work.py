@@ -154,13 +154,13 @@ def test_a_forked_process_can_fit():
 
 
 def test_an_exception_of_progress_ends_the_fit(monkeypatch):
-    from robustard import _base
+    from robustard import _core
 
-    class Broken(_base._Progress):
+    class Broken(_core._Progress):
         def __call__(self, *arguments) -> None:
             raise RuntimeError("enough")
 
-    monkeypatch.setattr(_base, "_Progress", Broken)
+    monkeypatch.setattr(_core, "_Progress", Broken)
     X, y = table()
     with pytest.raises(RuntimeError, match="enough"):
         slow(verbose=1).fit(X, y)

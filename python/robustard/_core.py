@@ -1,0 +1,506 @@
+"""What all estimators have in common: data in, a fitted model, predictions out."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from . import _frames
+from ._robustard import Fitted, Frame, fit
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+#: Dense bytes of a sparse matrix above which there is a warning.
+LARGE_DENSE = 100_000_000
+
+#: What a fit that has not converged is told.
+_ADVICE = {
+    "iteration-limit": "the fit has not converged in {iterations} iterations; the model so far is kept. Give a larger "
+    "{limit} or {tolerance}",
+    "interrupted": "the fit was interrupted after {iterations} iterations; the model so far is kept",
+    "numerical-trouble": "the fit ran into numerical trouble after {iterations} iterations; the last good model is kept. "
+    "Rescale the columns or give narrower bounds",
+}
+
+
+class EffectiveSupport(NamedTuple):
+    """Shares of features and rows in use, by the entropy of their relevances."""
+
+    features: float
+    rows: float
+
+
+class LeaveOneOut(NamedTuple):
+    """How well each row is predicted from the others, at the learnt precisions and without refits."""
+
+    rmse: float
+    r2: float
+    median_error: float
+    coverage_95: float
+    #: Whether so many precisions were learnt from so few rows that new rows will be predicted worse.
+    optimistic: bool
+
+
+class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Data in, a fitted model, predictions out."""
+
+    # Set by fit.
+    n_features_in_: int
+    feature_names_in_: npt.NDArray[np.object_]
+    coef_: Floats
+    coef_names_: list[str]
+    coef_std_: Floats
+    intercept_: float
+    weight_precision_: Floats
+    feature_importances_: Floats
+    noise_variance_: Floats
+    row_relevance_: Floats
+    outlier_mask_: Bools
+    effective_support_: EffectiveSupport
+    loo_: LeaveOneOut
+    scores_: Floats
+    evidence_: float
+    n_iter_: int
+    status_: str
+    converged_: bool
+    features_: str
+    noise_: str
+    choice_: dict[str, Any] | None
+    left_out_: dict[str, str]
+
+    #: What the engine calls the input columns.
+    _column_names: list[str]
+    #: The fitted model, what is known of it, and where its rows are among those given to fit.
+    _fitted: Fitted
+    _facts: dict[str, Any]
+    _rows: npt.NDArray[np.intp]
+    _row_count: int
+    #: X, its kind, y and sample_weight as fit had them: no copies.
+    _training: tuple[Any, _frames.Kind | None, Floats, Any]
+
+    #: What the limits of iterations are called.
+    _limit, _tolerance = "max_iterations", "tolerance"
+    #: Whether tables may have more columns than the model, as for models from files.
+    _selects_columns: bool = False
+
+    def _named_options(self) -> dict[str, Any]:
+        """The engine's options by name, without those that speak of columns."""
+        raise NotImplementedError
+
+    def _threads(self) -> int:
+        jobs = getattr(self, "n_jobs", None)
+        if jobs is None or jobs == -1:
+            return 0
+        if isinstance(jobs, bool) or int(jobs) != jobs or jobs < 1:
+            raise ValueError(f"n_jobs is {jobs!r}; it must be None or -1 (all cores) or a number of threads above 0")
+        return int(jobs)
+
+    # ---- data in ----------------------------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = getattr(self, "missing", "error") in ("drop", "impute")
+        return tags
+
+    def _inputs(self, X: Any, reset: bool) -> tuple[Any, _frames.Kind | None, list[str]]:
+        """The inputs, checked as scikit-learn does, with the names that the engine knows them by."""
+        kind = _frames.kind_of(X)
+        if kind is not None:
+            X = _frames.as_table(X, kind)
+            kind = "pyarrow" if kind == "arrow" else kind
+            if self._selects_columns and not reset:
+                X = _frames.select(X, kind, self._column_names)
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and kind == "pyarrow":
+                # scikit-learn does not ask Arrow tables for their names.
+                self.feature_names_in_ = np.asarray(X.column_names, dtype=object)
+            if _frames.row_count(X, kind) == 0:
+                raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+            if X.shape[1] == 0:
+                raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
+        else:
+            if hasattr(X, "toarray"):
+                dense = 8 * int(np.prod(X.shape))
+                if dense > LARGE_DENSE:
+                    warnings.warn(
+                        f"the sparse matrix becomes a dense one of {dense / 1e9:.1f} GB; "
+                        "select columns first if that is too large",
+                        UserWarning,
+                        stacklevel=4,
+                    )
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse=True,
+                dtype=np.float64,
+                ensure_all_finite="allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True,
+            )
+            if hasattr(X, "toarray"):
+                X = X.toarray()
+        if reset:
+            self._selects_columns = False
+            self._column_names = self._engine_names()
+        return X, kind, self._column_names
+
+    def _engine_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            counts = Counter(names)
+            repeated = sorted({name for name in names if counts[name] > 1})
+            if repeated:
+                raise ValueError(f"more than one column is called {repeated[0]!r}; give each a name of its own")
+            return [str(name) for name in names]
+        return [f"x{place}" for place in range(self.n_features_in_)]
+
+    def _target(self, y: Any) -> tuple[Floats, str]:
+        if y is None:
+            raise ValueError(f"requires y to be passed, but the target y is None: {type(self).__name__} is a regressor")
+        name = getattr(y, "name", None)
+        y = column_or_1d(y, warn=True)
+        finite = "allow-nan" if getattr(self, "missing", "error") == "drop" else True
+        y = check_array(
+            y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0, ensure_all_finite=finite
+        )
+        name = name if isinstance(name, str) and name else "y"
+        return y, self._free_name(name)
+
+    def _free_name(self, name: str) -> str:
+        while name in self._column_names:
+            name += "_"
+        return name
+
+    def _categories(self) -> list[str]:
+        """The columns that the user calls categories, by name."""
+        given = getattr(self, "categorical", None)
+        if given is None:
+            return []
+        if isinstance(given, str):
+            given = [given]
+        if not isinstance(given, (list, tuple, set, np.ndarray)):
+            raise ValueError(f"categorical is {given!r}; it must be a list of names or places of columns")
+        names = []
+        for column in given:
+            if isinstance(column, str) and column in self._column_names:
+                names.append(column)
+            elif isinstance(column, str):
+                raise ValueError(f"categorical names the column {column!r}, which does not exist")
+            elif isinstance(column, (bool, np.bool_)) or not isinstance(column, (int, np.integer)):
+                raise ValueError(f"categorical has {column!r}; it must hold names or places of columns")
+            elif 0 <= column < len(self._column_names):
+                names.append(self._column_names[column])
+            else:
+                raise ValueError(f"categorical names column {column}, but there are {len(self._column_names)} columns")
+        return names
+
+    # ---- fit --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs. Text and category columns of data frames become indicator columns that share one precision.
+        y : array of shape (n_samples,)
+            The target.
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
+        >>> model.status_
+        'converged'
+        """
+        X, kind, names = self._inputs(X, reset=True)
+        y, target = self._target(y)
+        rows = _frames.row_count(X, kind)
+        if len(y) != rows:
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: X has {rows} rows, y has {len(y)} values"
+            )
+        options = {"target": target, "keep_constant": True, **self._named_options()}
+        given = self._categories()
+        frame, known = _frames.to_frame(X, kind, names, given)
+        options["categorical"] = [*given, *known]
+        more = {target: y}
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
+            if not weight.any():
+                raise ValueError("all sample weights are zero; at least one row has to count")
+            if not (weight == 1).all():
+                options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
+                more[options["weights"]] = weight
+        frame = frame.with_columns(list(more), list(more.values()))
+        progress = _Progress() if getattr(self, "verbose", 0) else None
+        fitted = fit(frame, _to_json(options), progress)
+        if progress is not None:
+            progress.end()
+        self._adopt(fitted, rows)
+        # For report and plots; not part of what is pickled.
+        self._training = (X, kind, y, sample_weight)
+        notes = [f"column {name!r} is left out: it {reason}" for name, reason in self.left_out_.items()]
+        for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        if not self.converged_:
+            advice = _ADVICE[self.status_].format(iterations=self.n_iter_, limit=self._limit, tolerance=self._tolerance)
+            warnings.warn(advice, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _adopt(self, fitted: Fitted, rows: int) -> None:
+        """Takes everything that is known of a fitted model."""
+        self._fitted = fitted
+        facts = json.loads(fitted.facts())
+        self._facts = facts
+        self._rows = fitted.rows().astype(np.intp)
+        self._row_count = rows
+        features = fitted.features()
+        centres = fitted.centre_rows()
+        # Rows are counted from 0 here, and those of the table.
+        self.coef_names_ = features["names"] if centres is None else [f"row {row}" for row in self._rows[centres]]
+        self.coef_ = features["coefficient"]
+        self.coef_std_ = features["standard_error"]
+        self.weight_precision_ = features["precision"]
+        relevance = features["relevance"]
+        self.feature_importances_ = relevance / (relevance.sum() or 1.0)
+        self.intercept_ = facts["intercept"]
+        self.left_out_ = {column["name"]: column["reason"] for column in facts["left_out"]}
+        diagnosis = fitted.diagnose()
+        self.noise_variance_ = self._per_row(diagnosis["noise_variance"])
+        self.row_relevance_ = 1.0 / self.noise_variance_
+        self.outlier_mask_ = self._per_row(diagnosis["flagged"], fill=False)
+        self.effective_support_ = EffectiveSupport(facts["effective_weights"], facts["effective_rows"])
+        quality = facts["quality"]
+        self.loo_ = LeaveOneOut(
+            quality["loo_rmse"],
+            quality["loo_r2"],
+            quality["loo_median_error"],
+            quality["coverage_95"],
+            facts["optimistic"],
+        )
+        self.scores_ = fitted.scores()
+        self.evidence_ = facts["evidence"]
+        self.n_iter_ = max(1, facts["iterations"])
+        # What was fitted before Ctrl-C may have converged; what was to be compared with it has not.
+        self.status_ = "interrupted" if fitted.interrupted else facts["status"]
+        self.converged_ = self.status_ == "converged"
+        self.features_ = facts["features"]
+        self.noise_ = facts["noise_words"]
+        self.choice_ = facts["choice"]
+
+    def _per_row(self, values: npt.NDArray[Any], fill: Any = np.nan) -> npt.NDArray[Any]:
+        """Values of the fitted rows at the places of the rows given to fit."""
+        if len(self._rows) == self._row_count:
+            return values
+        whole = np.full(self._row_count, fill, dtype=values.dtype)
+        whole[self._rows] = values
+        return whole
+
+    @property
+    def sigma_(self) -> Floats:
+        """Covariance of `coef_`."""
+        check_is_fitted(self)
+        return self._fitted.coefficient_covariance()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_fitted")
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_training"}
+
+    # ---- prediction -------------------------------------------------------------------------------------------
+
+    def _new_frame(self, X: Any) -> tuple[Frame, int]:
+        check_is_fitted(self)
+        X, kind, names = self._inputs(X, reset=False)
+        frame, _ = _frames.to_frame(X, kind, names, self._facts["categories"])
+        return frame, _frames.row_count(X, kind)
+
+    def _predicted(self, frame: Frame, rows: int, level: float) -> dict[str, Floats]:
+        result = self._fitted.predict(frame, level, self._threads())
+        for note in result.pop("notes"):
+            warnings.warn(note, UserWarning, stacklevel=3)
+        places = result.pop("rows")
+        if len(places) == rows:
+            return result
+        whole = {name: np.full(rows, np.nan) for name in result}
+        for name, values in result.items():
+            whole[name][places] = values
+        return whole
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = ..., return_cov: Literal[False] = ...) -> Floats: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True], return_cov: Literal[False] = ...) -> tuple[Floats, Floats]: ...
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[False] = ..., *, return_cov: Literal[True]
+    ) -> tuple[Floats, Floats]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool = ..., return_cov: bool = ...) -> Floats | tuple[Floats, Floats]: ...
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Floats | tuple[Floats, Floats]:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs, in the columns of the fit.
+        return_std : bool, default=False
+            Return the standard deviations of new observations, too.
+        return_cov : bool, default=False
+            Return their covariance matrix, too.
+
+        Returns
+        -------
+        mean : array of shape (n_samples,)
+            Expected values; NaN for rows with missing inputs if `missing="drop"`.
+        std or cov : array of shape (n_samples,) or (n_samples, n_samples)
+            Only if asked for.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
+        >>> model.predict([[5.0]]).round(1)
+        array([9.9])
+        >>> mean, std = model.predict([[5.0]], return_std=True)
+        """
+        if return_std and return_cov:
+            raise RuntimeError("at most one of return_std and return_cov can be asked for")
+        frame, rows = self._new_frame(X)
+        result = self._predicted(frame, rows, 0.95)
+        if return_std:
+            return result["mean"], result["std"]
+        if not return_cov:
+            return result["mean"]
+        covariance = self._fitted.covariance(frame, self._threads())
+        if len(covariance) != rows:
+            raise ValueError("return_cov needs rows without missing values")
+        # The noise of new observations, and of curves what lies far from all rows, is each row's own.
+        np.fill_diagonal(covariance, result["std"] ** 2)
+        return result["mean"], covariance
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the target's variance that predictions explain, R².
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs. Rows with missing values are passed over if `missing="drop"`.
+        y : array of shape (n_samples,)
+            The target.
+        sample_weight : array of shape (n_samples,), optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+            1 for perfect predictions, 0 for those of the mean.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> X, y = [[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0]
+        >>> JointARD().fit(X, y).score(X, y) > 0.99
+        True
+        """
+        predicted, actual = self.predict(X), np.asarray(y, dtype=np.float64).reshape(-1)
+        known = np.isfinite(predicted) & np.isfinite(actual)
+        if getattr(self, "missing", "error") != "drop" or known.all():
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
+        weight = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return float(r2_score(actual[known], predicted[known], sample_weight=weight))
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
+        """Predict intervals that hold new observations with a given probability.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs.
+        level : float, default=0.95
+            The probability.
+
+        Returns
+        -------
+        array of shape (n_samples, 2)
+            Lower and upper ends.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
+        >>> low, high = model.predict_interval([[5.0]], level=0.9)[0]
+        >>> bool(low < 10 < high)
+        True
+        """
+        frame, rows = self._new_frame(X)
+        result = self._predicted(frame, rows, level)
+        return np.column_stack([result["lower"], result["upper"]])
+
+
+class _Progress:
+    """One line on standard error, written over itself."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def __call__(self, iteration: int, objective: float, columns: int) -> None:
+        line = f"iteration {iteration}, objective {objective:.6g}, {columns} columns"
+        print("\r" + line.ljust(self._width), end="", file=sys.stderr, flush=True)
+        self._width = len(line)
+
+    def end(self) -> None:
+        if self._width:
+            print(file=sys.stderr)
+
+
+def _to_json(options: dict[str, Any]) -> str:
+    """Options as the engine reads them; what is no number, text or list is named."""
+
+    def plain(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(key, inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple, np.ndarray)):
+            return [plain(name, inner) for inner in value]
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float) and not np.isfinite(value):
+            raise ValueError(f"{name} is {value}; it must be finite")
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"{name} is {value!r}; it must be a number, a text or a list of numbers")
+        return value
+
+    seed = options.get("seed", 0)
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
+        raise ValueError(f"seed is {seed!r}; it must be a whole number from 0 on")
+    return json.dumps(plain("options", options))
