@@ -345,8 +345,12 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         frame, _ = _frames.to_frame(X, kind, names, self._facts["categories"])
         return frame, _frames.row_count(X, kind)
 
-    def _predicted(self, frame: Frame, rows: int, level: float) -> dict[str, Floats]:
-        result = self._fitted.predict(frame, level, self._threads())
+    def _predicted(self, frame: Frame, rows: int, level: float | None) -> dict[str, Floats]:
+        """Means, and unless the level is None standard deviations and ends of intervals."""
+        if level is None:
+            result = self._fitted.predict_mean(frame, self._threads())
+        else:
+            result = self._fitted.predict(frame, level, self._threads())
         for note in result.pop("notes"):
             warnings.warn(note, UserWarning, stacklevel=3)
         places = result.pop("rows")
@@ -397,7 +401,7 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if return_std and return_cov:
             raise RuntimeError("at most one of return_std and return_cov can be asked for")
         frame, rows = self._new_frame(X)
-        result = self._predicted(frame, rows, 0.95)
+        result = self._predicted(frame, rows, 0.95 if return_std or return_cov else None)
         if return_std:
             return result["mean"], result["std"]
         if not return_cov:

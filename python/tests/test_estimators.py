@@ -61,6 +61,7 @@ def test_every_kind_of_features(features, mcycle):
     x, y = mcycle
     model = JointARD(features=features).fit(x, y)
     mean, std = model.predict(x, return_std=True)
+    assert (model.predict(x) == mean).all()
     assert np.isfinite(mean).all() and (std > 0).all()
     assert len(model.coef_) == len(model.coef_names_) == len(model.coef_std_) == len(model.weight_precision_)
     assert model.sigma_.shape == (len(model.coef_), len(model.coef_))

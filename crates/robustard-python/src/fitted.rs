@@ -12,7 +12,7 @@ use robustard::faer::Mat;
 use robustard::features::Basis;
 use robustard_report::{Report, noise_words, status_words};
 use robustard_table::{
-    Column, ColumnKind, NamedOptions, Regression, load_model, model_from_bytes, model_to_bytes, save_model,
+    Column, ColumnKind, NamedOptions, Regression, TableMeans, load_model, model_from_bytes, model_to_bytes, save_model,
 };
 
 use crate::frame::Frame;
@@ -132,6 +132,17 @@ impl Fitted {
             dict.set_item(name, values.into_pyarray(py))?;
         }
         dict.set_item("notes", prediction.notes)?;
+        Ok(dict)
+    }
+
+    /// The means alone.
+    fn predict_mean<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+        let predicted = uninterrupted(py, threads, || self.regression.predict_mean(&frame.table))?;
+        let TableMeans { rows, mean, notes } = predicted.map_err(bad_value)?;
+        let dict = PyDict::new(py);
+        dict.set_item("rows", rows.into_pyarray(py))?;
+        dict.set_item("mean", mean.into_pyarray(py))?;
+        dict.set_item("notes", notes)?;
         Ok(dict)
     }
 

@@ -26,8 +26,8 @@ pub use format::{Compression, Format, Kind};
 pub use named::{NamedError, NamedOptions};
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use regression::{
-    FeatureSummary, Fingerprint, Fitted, Quality, Regression, RegressionError, RegressionOptions, TablePrediction,
-    TargetScale,
+    FeatureSummary, Fingerprint, Fitted, Quality, Regression, RegressionError, RegressionOptions, TableMeans,
+    TablePrediction, TargetScale,
 };
 pub use table::Table;
 pub use write::{to_bytes, write, write_whole};

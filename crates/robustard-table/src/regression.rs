@@ -155,6 +155,17 @@ pub struct TablePrediction {
     scale: TargetScale,
 }
 
+/// Expected values for the rows of a table, in the target's units.
+#[derive(Debug, Clone)]
+pub struct TableMeans {
+    /// The rows of the table that were predicted.
+    pub rows: Vec<usize>,
+    /// Expected value.
+    pub mean: Vec<f64>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
 impl TablePrediction {
     /// Log densities of the targets that came true, one for each of `rows`.
     pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
@@ -231,6 +242,16 @@ impl Regression {
             scale: self.target,
             standard: prediction,
         })
+    }
+
+    /// The expected values alone of the rows of a table that have all inputs, which takes less time.
+    pub fn predict_mean(&self, table: &Table) -> Result<TableMeans, RegressionError> {
+        let Encoded { inputs, rows, mut notes } = self.encoder.encode(table, &[])?;
+        let design = with_intercept(self.features.transform(inputs.as_ref())?, self.options.intercept);
+        notes.extend(self.note_beyond(&inputs)?);
+        let TargetScale { mean, deviation } = self.target;
+        let means = self.model.predict_mean(design.as_ref())?.iter().map(|value| mean + deviation * value).collect();
+        Ok(TableMeans { rows, mean: means, notes })
     }
 
     /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.
