@@ -91,27 +91,12 @@ pub fn io_words(error: &std::io::Error) -> String {
 
 /// " (did you mean 'x'?)" when a known name is close.
 pub fn suggestion(wanted: &str, known: &[String]) -> String {
-    let close = known.iter().map(|name| (edit_distance(wanted, name), name)).min_by_key(|(distance, _)| *distance);
+    let distance = |name: &String| strsim::levenshtein(&wanted.to_lowercase(), &name.to_lowercase());
+    let close = known.iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance);
     match close {
         Some((distance, name)) if distance <= 1 + wanted.chars().count() / 4 => format!(" (did you mean '{name}'?)"),
         _ => String::new(),
     }
-}
-
-/// Levenshtein distance, ignoring case.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.to_lowercase().chars().collect(), b.to_lowercase().chars().collect());
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
