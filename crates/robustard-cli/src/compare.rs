@@ -11,10 +11,9 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use robustard::features::Standardizer;
-use robustard::metrics::{coverage, mae, mean, rmse};
+use robustard::metrics::{coverage, mae, mean, rmse, standard_deviation};
 use robustard::{Iteration, Preset, Settings};
 use robustard_baselines::Baseline;
-use robustard_lab::trial::moments;
 use robustard_table::{Auto, EncodeOptions, Encoder, Missing, Regression, RegressionOptions, Table, read};
 use serde_json::json;
 
@@ -226,7 +225,7 @@ fn predict_baseline(
     let [train, test] = [encoder.encode(train, &[&target])?, encoder.encode(test, &[])?];
     let scale = Standardizer::fit(train.inputs.as_ref());
     let known: Vec<f64> = train.rows.iter().map(|&row| target[row]).collect();
-    let (centre, deviation) = moments(&known);
+    let (centre, deviation) = (mean(&known), standard_deviation(&known));
     let deviation = if deviation > 0.0 { deviation } else { 1.0 };
     let standard: Vec<f64> = known.iter().map(|y| (y - centre) / deviation).collect();
     let fitted = baseline.fit(scale.transform(train.inputs.as_ref())?.as_ref(), &standard, 0)?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use faer::Mat;
 use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
-use robustard::metrics::{effective_support, mae, mean, nll, rmse, top_k_recall};
+use robustard::metrics::{effective_support, mae, mean, nll, rmse, standard_deviation, top_k_recall};
 use robustard::{BaseNoise, Iteration, NoiseKind, Problem, Settings};
 use robustard_baselines::Baseline;
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
@@ -240,7 +240,5 @@ pub fn with_intercept(x: &Mat<f64>) -> Mat<f64> {
 
 /// Mean and standard deviation.
 pub fn moments(values: &[f64]) -> (f64, f64) {
-    let centre = mean(values);
-    let square = values.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / values.len() as f64;
-    (centre, square.sqrt())
+    (mean(values), standard_deviation(values))
 }

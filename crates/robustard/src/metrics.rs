@@ -60,6 +60,12 @@ pub fn mean(values: &[f64]) -> f64 {
     mean_of(values.iter().copied())
 }
 
+/// Standard deviation, of the values themselves (divided by their number); NaN of nothing.
+pub fn standard_deviation(values: &[f64]) -> f64 {
+    let centre = mean(values);
+    mean_of(values.iter().map(|value| (value - centre).powi(2))).sqrt()
+}
+
 /// Mean of the values between the `share` and 1 − `share` quantiles, bounds kept; quantiles are interpolated linearly.
 pub fn trimmed_mean(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
@@ -99,6 +105,7 @@ mod tests {
         assert!((nll(&[1.0], &[0.0], &[1.0]) - standard - 0.5).abs() < 1e-15);
         assert_eq!(top_k_recall(&[0.1, 5.0, 3.0, 4.0], &[1, 2]), 0.5);
         assert_eq!(top_k_recall(&[0.1], &[]), 1.0);
+        assert_eq!(standard_deviation(&[1.0, 5.0, 3.0, 3.0]), 2f64.sqrt());
     }
 
     #[test]
