@@ -19,6 +19,7 @@ mod gp;
 mod huber;
 mod kernel;
 mod linear;
+mod named;
 mod optimise;
 mod sparse_gp;
 mod student;
@@ -30,6 +31,7 @@ use gp::Process;
 pub use gp::{LogEvidence, gp_log_evidence};
 use linear::LinearModel;
 pub use linear::{Penalty, ridge_leave_one_out};
+pub use named::UnknownBaseline;
 use sparse_gp::SparseProcess;
 pub use sparse_gp::sparse_gp_bound;
 

@@ -132,8 +132,8 @@ impl Compare {
     fn baselines(&self, encode: &EncodeOptions, rows: usize) -> Outcome<Vec<Method>> {
         let mut methods = Vec::new();
         for name in self.baselines.iter().filter(|name| *name != "none") {
-            let Ok(robustard_lab::method::Method::Baseline(baseline)) = name.parse() else {
-                let known = robustard_lab::method::baseline_names().join(", ");
+            let Ok(baseline) = name.parse() else {
+                let known = Baseline::NAMES.join(", ");
                 return Err(Usage(format!("'{name}' is no method to compare with; they are {known}, or none")).into());
             };
             if matches!(baseline, Baseline::Gp { .. }) && rows > MOST_PROCESS_ROWS {

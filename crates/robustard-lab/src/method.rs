@@ -4,16 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use robustard::{NoiseKind, Preset, Route, Settings, SolverKind};
-use robustard_baselines::{Baseline, Penalty};
+use robustard_baselines::Baseline;
 
 use crate::LabError;
-
-/// Degrees of freedom of the Student-t baseline.
-const STUDENT_DEGREES: f64 = 4.0;
-/// Inducing points of the sparse Gaussian process, as in the paper.
-const INDUCING_POINTS: usize = 256;
-/// Starts of the Gaussian process.
-const PROCESS_STARTS: usize = 2;
 
 /// A sparse Bayesian solver as the paper names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,23 +129,7 @@ pub enum Method {
     Oracle,
 }
 
-const BASELINES: [(&str, Baseline); 8] = [
-    ("ols", Baseline::Ols),
-    ("ridge", Baseline::Ridge { penalty: Penalty::Given(1.0) }),
-    ("ridge_loo", Baseline::Ridge { penalty: Penalty::LeaveOneOut }),
-    ("huber", Baseline::Huber),
-    ("student_t", Baseline::StudentT { degrees: STUDENT_DEGREES }),
-    ("gp", Baseline::Gp { per_input: false, starts: PROCESS_STARTS }),
-    ("gp_per_input", Baseline::Gp { per_input: true, starts: PROCESS_STARTS }),
-    ("sparse_gp", Baseline::SparseGp { points: INDUCING_POINTS }),
-];
-
 const SHARED: &str = "_shared";
-
-/// Names of the baselines.
-pub fn baseline_names() -> Vec<&'static str> {
-    BASELINES.iter().map(|(name, _)| *name).collect()
-}
 
 impl Method {
     /// A baseline by its name.
@@ -173,7 +150,7 @@ impl Method {
     /// Names of all methods.
     pub fn names() -> Vec<String> {
         let ard = |method: fn(Solver) -> Self| Solver::ALL.into_iter().map(move |solver| method(solver).to_string());
-        let baselines = baseline_names().into_iter().map(str::to_owned);
+        let baselines = Baseline::NAMES.into_iter().map(str::to_owned);
         baselines
             .chain(ard(Self::per_row))
             .chain(ard(Self::shared))
@@ -185,10 +162,7 @@ impl Method {
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Baseline(baseline) => {
-                let name = BASELINES.iter().find(|(_, known)| known == baseline).map_or("baseline", |(name, _)| name);
-                f.write_str(name)
-            }
+            Self::Baseline(baseline) => f.write_str(baseline.name().unwrap_or("baseline")),
             Self::Ard { solver, noise: NoiseKind::PerRow } => f.write_str(solver.name()),
             Self::Ard { solver, noise: NoiseKind::Shared } => write!(f, "{}{SHARED}", solver.name()),
             Self::Converged => f.write_str("shared_converged"),
@@ -203,8 +177,8 @@ impl FromStr for Method {
     type Err = LabError;
 
     fn from_str(name: &str) -> Result<Self, LabError> {
-        if let Some((_, baseline)) = BASELINES.iter().find(|(known, _)| *known == name) {
-            return Ok(Self::Baseline(*baseline));
+        if let Ok(baseline) = name.parse() {
+            return Ok(Self::Baseline(baseline));
         }
         match name {
             "shared_converged" => return Ok(Self::Converged),
