@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from robustard import RVM
 
-path = Path(__file__).resolve().parents[2] / "crates" / "robustard-lab" / "data" / "mcycle.csv"
+path = Path(__file__).resolve().parents[2] / "crates" / "robustard-table" / "data" / "mcycle.csv"
 table = np.genfromtxt(path, delimiter=",", names=True)
 time, acceleration = table["times"].reshape(-1, 1), table["accel"]
 

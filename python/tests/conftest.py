@@ -24,7 +24,7 @@ def line() -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture
 def mcycle() -> tuple[np.ndarray, np.ndarray]:
     """Head acceleration after a motorcycle accident."""
-    path = REPOSITORY / "crates" / "robustard-lab" / "data" / "mcycle.csv"
+    path = REPOSITORY / "crates" / "robustard-table" / "data" / "mcycle.csv"
     table = np.genfromtxt(path, delimiter=",", names=True)
     return table["times"].reshape(-1, 1), table["accel"]
 

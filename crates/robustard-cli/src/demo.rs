@@ -9,7 +9,8 @@ use clap::Args;
 use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
 use robustard::metrics::{nll, rmse};
 use robustard::{FittedModel, Iteration, Preset, Settings};
-use robustard_lab::mcycle::{DEGREE, FOLDS, Motorcycle, SHIFT, SPREAD, WRONG_ROWS};
+use robustard_table::samples::motorcycle::{DEGREE, FOLDS, Fold, Motorcycle, WRONG_ROWS};
+use robustard_table::samples::{SHIFT, SPREAD};
 use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
 use crate::report::{Pages, refuse_figures};
@@ -87,7 +88,7 @@ struct Score {
 /// Trains on nine tenths of the rows with their wrong targets, tests on the original targets of the rest.
 fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<Score> {
     let (mut actual, mut predicted, mut deviation) = (Vec::new(), Vec::new(), Vec::new());
-    for (train, test) in data.folds(seed) {
+    for Fold { train, test } in data.folds(seed) {
         let prediction = fit(&table(data, &train), settings)?.predict(&table(data, &test), LEVEL)?;
         actual.extend(test.iter().map(|&row| data.original[row]));
         predicted.extend(prediction.mean);

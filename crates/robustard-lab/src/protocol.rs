@@ -3,18 +3,16 @@
 
 use std::path::Path;
 
+use rand::SeedableRng;
 use rand::seq::index::sample;
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::StandardNormal;
+use robustard_table::samples::make_wrong;
 use robustard_table::{ReadOptions, Table, read, write};
 
 use crate::LabError;
 use crate::trial::moments;
 
 const MOST_TRAINING_ROWS: usize = 2000;
-const SHIFT: f64 = 3.0;
-const SHIFT_SPREAD: f64 = 0.25;
 
 /// A data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +78,7 @@ impl Split {
         let mut target = train.role(set.target, "the target")?;
         let scale = moments(&target);
         let count = (contamination * target.len() as f64) as usize;
-        let mut wrong = sample(&mut rng, target.len(), count).into_vec();
-        wrong.sort_unstable();
-        for &row in &wrong {
-            let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
-            target[row] += sign * SHIFT * scale.1 * (1.0 + SHIFT_SPREAD * rng.sample::<f64, _>(StandardNormal));
-        }
+        let wrong = make_wrong(&mut target, count, &mut rng);
         let train = train.with_columns(vec![(set.target.to_owned(), Table::number_column(target))]);
         let test = table.take(test);
         let test_target = test.role(set.target, "the target")?;

@@ -4,14 +4,12 @@
 use faer::Mat;
 use robustard::features::Standardizer;
 use robustard::{FittedModel, Preset, Problem, Settings};
+use robustard_table::samples::{GIANTS, STARS, pairs};
 
 use crate::LabError;
 use crate::runner::LAST_MEASURE;
 use crate::trial::Measures;
 
-const STARS: &str = include_str!("../data/starsCYG.csv");
-/// The giants, rows counted from 0.
-pub const GIANTS: [usize; 4] = [10, 19, 29, 33];
 const ITERATIONS: usize = 3000;
 
 /// Logarithms of temperature and light, standardized over the rows used.
@@ -27,11 +25,7 @@ pub struct Stars {
 impl Stars {
     /// With or without the giants.
     pub fn new(with_giants: bool) -> Result<Self, LabError> {
-        let numbers = |line: &str| -> Option<(f64, f64)> {
-            let (temperature, light) = line.split_once(',')?;
-            Some((temperature.parse().ok()?, light.parse().ok()?))
-        };
-        let all: Vec<(f64, f64)> = STARS.lines().filter_map(numbers).collect();
+        let all = pairs(STARS);
         let is_used = |row: &usize| with_giants || !GIANTS.contains(row);
         let raw: Vec<(f64, f64)> = (0..all.len()).filter(is_used).map(|row| all[row]).collect();
         let table = Mat::from_fn(raw.len(), 2, |i, j| if j == 0 { raw[i].0 } else { raw[i].1 });

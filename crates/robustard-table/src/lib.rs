@@ -2,7 +2,7 @@
 //!
 //! A [`Table`] is read from CSV, TSV, Parquet, Arrow IPC or JSON lines ([`read`]) and written back to any of them
 //! ([`write()`]). An [`Encoder`] turns its columns into the numbers that a model is fitted to, and does the same to new tables. A [`Regression`] is a fitted
-//! model together with all that it needs to predict another table.
+//! model together with all that it needs to predict another table. [`samples`] has small tables to try it on.
 
 mod choose;
 mod csv;
@@ -15,6 +15,7 @@ mod named;
 mod prepared;
 mod read;
 mod regression;
+pub mod samples;
 mod table;
 mod write;
 

@@ -5,18 +5,19 @@ use std::ops::ControlFlow;
 use robustard::solver::PathRecorder;
 use robustard::{Iteration, NoiseKind, Problem};
 use robustard_report::chart::{Axis, Chart, Layer, Tone};
+use robustard_table::samples::GIANTS;
+use robustard_table::samples::motorcycle::{DEGREE, Motorcycle};
 
 use super::Section;
 use super::figures::dots;
 use super::tables::{beside, brief, table};
-use crate::LabError;
 use crate::experiment::POWERS;
-use crate::mcycle::{DEGREE, Motorcycle};
 use crate::method::{Basis, Method, Solver};
 use crate::paper;
 use crate::results::Results;
-use crate::stars::{GIANTS, Stars};
+use crate::stars::Stars;
 use crate::trial::with_intercept;
+use crate::{LabError, mcycle};
 
 /// The seed of the motorcycle figures, the demonstration's.
 const SEED: u64 = 2;
@@ -65,7 +66,7 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
     let all: Vec<usize> = (0..n).collect();
     let [first, last] = [data.times[0], data.times[n - 1]];
     let grid: Vec<f64> = (0..=200).map(|k| first + (last - first) * f64::from(k) / 200.0).collect();
-    let sample = data.sample(&all, &grid, vec![0.0; grid.len()])?;
+    let sample = mcycle::sample(&data, &all, &grid, vec![0.0; grid.len()])?;
     let wrong = |row: &usize| data.wrong.contains(row);
     let points = |is_wrong: bool| {
         let rows: Vec<usize> = (0..n).filter(|row| wrong(row) == is_wrong).collect();
