@@ -1,6 +1,6 @@
-"""What a user of scikit-learn would pick instead, on the very splits of `robustard reproduce default`.
+"""What a user of scikit-learn would pick instead, on the very splits of `cargo xtask reproduce default`.
 
-    robustard reproduce default --data DATA --splits SPLITS --json > scores.jsonl
+    cargo xtask reproduce default --data DATA --splits SPLITS --json > scores.jsonl
     python scripts/against_sklearn.py SPLITS scores.jsonl
 
 Needs numpy, pandas and scikit-learn. Inputs are standardized; the scores are root mean square errors on the test rows, whose

@@ -1,4 +1,5 @@
-//! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures.
+//! Project tasks: `cargo xtask test` checks everything, `cargo xtask bench NAME` measures, `cargo xtask reproduce EXPERIMENT` runs
+//! the paper's experiments.
 
 mod browser;
 mod package;
@@ -9,6 +10,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
        cargo xtask browser               the reports in headless Chromium, with screenshots
        cargo xtask python                the Python package in a new environment
+       cargo xtask reproduce EXPERIMENT  the paper's experiments; --help lists them
        cargo xtask bench python [ard] [rvm] [influence] [overhead]
                                          the Python package beside scikit-learn, fastrvm and statsmodels
        cargo xtask bench read            reading a large table, beside polars
@@ -52,6 +54,11 @@ fn main() -> ExitCode {
         }
         ["browser"] => browser::check(),
         ["python"] => package::check(),
+        ["reproduce", rest @ ..] => {
+            let mut cargo = vec!["run", "--release", "--package", "robustard-lab", "--"];
+            cargo.extend(rest);
+            return become_cargo(&cargo);
+        }
         ["bench", "python", rest @ ..] => package::bench(rest),
         ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
             let mut cargo = vec!["bench", "--package", "robustard", "--bench", name, "--"];
@@ -76,6 +83,19 @@ fn main() -> ExitCode {
         }
     };
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Cargo in place of this process, so that Ctrl-C and the exit code are its own.
+#[cfg(unix)]
+fn become_cargo(arguments: &[&str]) -> ExitCode {
+    use std::os::unix::process::CommandExt;
+    eprintln!("── cargo could not be started: {}", Command::new(env!("CARGO")).args(arguments).exec());
+    ExitCode::FAILURE
+}
+
+#[cfg(not(unix))]
+fn become_cargo(arguments: &[&str]) -> ExitCode {
+    if run(arguments[0], arguments, &[]) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 pub(crate) fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {

@@ -9,7 +9,6 @@ mod fit;
 mod predict;
 mod progress;
 mod report;
-mod reproduce;
 
 use std::error::Error;
 use std::path::Path;
@@ -51,8 +50,6 @@ enum Command {
     Report(report::ReportCommand),
     /// Cross-validate ways to fit a table on the same folds
     Compare(Box<compare::Compare>),
-    /// Run an experiment on public data sets
-    Reproduce(reproduce::Reproduce),
     /// Fit the motorcycle data, with six wrong rows, with and without row noise
     #[command(after_help = "Example:\n  robustard demo --seed 3")]
     Demo(demo::Demo),
@@ -83,8 +80,6 @@ enum Ending {
     Done,
     /// The fit did not converge and `--strict` was given.
     NotConverged,
-    /// Ctrl-C, with everything that was done kept.
-    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -94,7 +89,6 @@ fn main() -> ExitCode {
         Command::Diagnose(diagnose) => diagnose.run(),
         Command::Report(report) => report.run(),
         Command::Compare(compare) => compare.run(),
-        Command::Reproduce(reproduce) => reproduce.run(),
         Command::Demo(demo) => demo.run(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut std::io::stdout());
@@ -103,7 +97,6 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Interrupted) => ExitCode::from(130),
         Ok(Ending::NotConverged) => {
             say("error: the fit has not converged (--strict)");
             ExitCode::from(3)

@@ -52,7 +52,7 @@ impl Drop for Bar {
 }
 
 /// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
-pub fn stopped_by_interrupt() -> Outcome<Stop> {
+fn stopped_by_interrupt() -> Outcome<Stop> {
     let stop = Stop::default();
     let seen = stop.clone();
     ctrlc::set_handler(move || {

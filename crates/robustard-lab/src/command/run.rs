@@ -1,21 +1,20 @@
 //! Runs experiments of the paper and writes what came out.
 
 use std::fmt::Write;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use robustard::Stop;
 use robustard_lab::document::{self, RunNote};
 use robustard_lab::experiment::{Experiment, Laboratory, Part};
 use robustard_lab::findings::Finding;
 use robustard_lab::results::compressed;
 use robustard_lab::runner::{self, Progress};
 
-use crate::colour::{print, say};
-use crate::progress::{Bar, stopped_by_interrupt};
 use crate::{Ending, Outcome, Usage};
 
 /// Jobs between two lines about progress where there is no terminal.
@@ -79,7 +78,7 @@ impl Run {
                 continue;
             }
             let path = self.results.join(format!("{}.csv", experiment.name()));
-            let bar = Mutex::new(Bar::new(false));
+            let bar = progress_bar();
             let (start, count) = (Instant::now(), AtomicUsize::new(0));
             let show = |progress: Progress<'_>| {
                 let Progress { done, all, job } = progress;
@@ -88,17 +87,15 @@ impl Run {
                 let time = if left >= 120 { format!("{} min", left / 60) } else { format!("{left} s") };
                 // Without a terminal a line now and then.
                 if !std::io::stderr().is_terminal() && done.is_multiple_of(LINE_EVERY) {
-                    say(&format!("{}: {done} of {all}, {time} left", experiment.name()));
+                    eprintln!("{}: {done} of {all}, {time} left", experiment.name());
                 }
-                if let Ok(mut bar) = bar.lock() {
-                    bar.show(done as f64 / all as f64, || {
-                        format!("{}: {done} of {all}, {time} left ({} {})", experiment.name(), job.dataset, job.method)
-                    });
-                }
+                bar.set_length(all as u64);
+                bar.set_position(done as u64);
+                bar.set_message(format!("{}: {time} left ({} {})", experiment.name(), job.dataset, job.method));
             };
             let measure = |job: &_| experiment.measure(&laboratory, job);
             let ended = runner::run(&jobs, &path, &experiment.description(), threads, &measure, &stop, &show);
-            drop(bar);
+            bar.finish_and_clear();
             let note = RunNote {
                 experiment: experiment.name(),
                 date: today(),
@@ -113,10 +110,10 @@ impl Run {
             }
             ended?;
             if stop.is_raised() {
-                say("stopped; the same command goes on from here");
+                eprintln!("stopped; the same command goes on from here");
                 return Ok(Ending::Interrupted);
             }
-            say(&format!("{}: {} jobs are in {}", experiment.name(), jobs.len(), compressed(&path).display()));
+            eprintln!("{}: {} jobs are in {}", experiment.name(), jobs.len(), compressed(&path).display());
         }
         let (path, findings) = document::write(&self.results)?;
         let mut out = String::new();
@@ -124,9 +121,31 @@ impl Run {
             writeln!(out, "{} {claim}\n        {detail}", if *holds { "holds  " } else { "does NOT" })?;
         }
         writeln!(out, "Wrote {} with its figures.", path.display())?;
-        print(&out)?;
+        std::io::stdout().lock().write_all(out.as_bytes())?;
         Ok(Ending::Done)
     }
+}
+
+/// A bar on standard error, on a terminal only.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    match ProgressStyle::with_template("{bar:20} {pos} of {len} {wide_msg}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
+fn stopped_by_interrupt() -> Outcome<Stop> {
+    let stop = Stop::default();
+    let seen = stop.clone();
+    ctrlc::set_handler(move || {
+        if seen.is_raised() {
+            std::process::exit(130);
+        }
+        seen.raise();
+    })?;
+    Ok(stop)
 }
 
 /// The day, as 2026-01-31.

@@ -1,4 +1,4 @@
-//! `robustard reproduce default`: the default against what it replaces.
+//! The default against what it replaces.
 
 use std::fmt::Write;
 use std::io::Write as _;
@@ -13,10 +13,9 @@ use robustard_lab::verdict::verdict;
 use robustard_report::short;
 use serde_json::json;
 
-use crate::colour::{print, say};
 use crate::{Ending, Outcome, Usage};
 
-/// Options of `reproduce default`.
+/// Options of `default`.
 #[derive(Args)]
 pub struct DefaultExperiment {
     /// The folder with the data sets
@@ -84,16 +83,16 @@ impl DefaultExperiment {
                         }
                         scores.push(score);
                     }
-                    say(&format!("{}, contamination {contamination}, seed {seed} done", set.name));
+                    eprintln!("{}, contamination {contamination}, seed {seed} done", set.name);
                 }
                 if !self.json {
-                    print(&cell(set, contamination, &scores)?)?;
+                    std::io::stdout().lock().write_all(cell(set, contamination, &scores)?.as_bytes())?;
                 }
                 all.extend(scores);
             }
         }
         if !self.json {
-            print(&verdict(&all))?;
+            std::io::stdout().lock().write_all(verdict(&all).as_bytes())?;
         }
         Ok(Ending::Done)
     }

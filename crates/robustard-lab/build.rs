@@ -1,4 +1,4 @@
-//! Notes the commit that the command is built from.
+//! Notes the commit that the program is built from.
 
 use std::process::Command;
 

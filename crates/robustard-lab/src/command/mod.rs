@@ -1,0 +1,4 @@
+//! What the program can be asked to do.
+
+pub mod default;
+pub mod run;
