@@ -4,10 +4,12 @@ use std::fmt::Write;
 use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use robustard::Stop;
 use robustard_lab::document::{self, RunNote};
 use robustard_lab::experiment::{Experiment, Laboratory, Part};
@@ -148,19 +150,9 @@ fn stopped_by_interrupt() -> Outcome<Stop> {
     Ok(stop)
 }
 
-/// The day, as 2026-01-31.
+/// The day by universal time, as 2026-01-31.
 fn today() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    // Days to a date of the Gregorian calendar, counted in eras of 400 years that begin in March.
-    let days = seconds / 86_400 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + 400 * era + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02}")
+    Timestamp::now().to_zoned(TimeZone::UTC).date().to_string()
 }
 
 fn processor() -> String {
