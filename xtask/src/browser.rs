@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::built;
 use crate::python::{environment, succeed};
 
 /// What drives the browser; a system's Chromium of any recent version will do.
@@ -38,10 +39,8 @@ enum Trouble {
 fn run() -> Result<(), Trouble> {
     let chromium = chromium().ok_or(Trouble::NoBrowser)?;
     let python = environment("browser", &[PLAYWRIGHT]).map_err(Trouble::Failed)?;
-    // xtask and the command are built into the same folder.
-    let built = std::env::current_exe().map_err(|error| Trouble::Failed(error.to_string()))?;
-    let robustard = built.with_file_name(format!("robustard{}", std::env::consts::EXE_SUFFIX));
-    let folder = built.with_file_name("browser-check");
+    let robustard = built("robustard").map_err(Trouble::Failed)?;
+    let folder = robustard.with_file_name("browser-check");
     let mut check = Command::new(python);
     check.arg("xtask/browser/check.py").arg(chromium).arg(robustard).arg(folder);
     succeed(&mut check).map_err(Trouble::Failed)

@@ -5,6 +5,7 @@ mod browser;
 mod package;
 mod python;
 
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
@@ -54,22 +55,18 @@ fn main() -> ExitCode {
         }
         ["browser"] => browser::check(),
         ["python"] => package::check(),
-        ["reproduce", rest @ ..] => {
-            let mut cargo = vec!["run", "--release", "--package", "robustard-lab", "--"];
-            cargo.extend(rest);
-            return become_cargo(&cargo);
-        }
+        ["reproduce", rest @ ..] => return reproduce(rest),
         ["bench", "python", rest @ ..] => package::bench(rest),
         ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
-            let mut cargo = vec!["bench", "--package", "robustard", "--bench", name, "--"];
+            let mut cargo = vec!["bench", "--workspace", "--bench", name, "--"];
             cargo.extend(rest);
             run(name, &cargo, &[])
         }
-        ["bench", "default"] => run("default", &["bench", "--package", "robustard-lab", "--bench", "cost"], &[]),
+        ["bench", "default"] => run("default", &["bench", "--workspace", "--bench", "cost"], &[]),
         ["bench", "read"] => match python::environment("polars", &["polars"]) {
             Ok(python) => {
                 let python = python.display().to_string();
-                let cargo = ["bench", "--package", "robustard-table", "--bench", "read"];
+                let cargo = ["bench", "--workspace", "--bench", "read"];
                 run("read", &cargo, &[("ROBUSTARD_POLARS_PYTHON", &python)])
             }
             Err(error) => {
@@ -85,17 +82,36 @@ fn main() -> ExitCode {
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Cargo in place of this process, so that Ctrl-C and the exit code are its own.
-#[cfg(unix)]
-fn become_cargo(arguments: &[&str]) -> ExitCode {
-    use std::os::unix::process::CommandExt;
-    eprintln!("── cargo could not be started: {}", Command::new(env!("CARGO")).args(arguments).exec());
+/// Builds the laboratory and becomes it, so that Ctrl-C and the exit code are its own.
+fn reproduce(arguments: &[&str]) -> ExitCode {
+    // One program, but with the features of the workspace: the builds of the tests serve it, too.
+    if !run("laboratory", &["build", "--release", "--workspace", "--bin", "robustard-lab"], &[]) {
+        return ExitCode::FAILURE;
+    }
+    let program = match built("robustard-lab") {
+        Ok(program) => program,
+        Err(error) => {
+            eprintln!("── {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut laboratory = Command::new(&program);
+    laboratory.args(arguments);
+    #[cfg(unix)]
+    let error = std::os::unix::process::CommandExt::exec(&mut laboratory);
+    #[cfg(not(unix))]
+    let error = match laboratory.status() {
+        Ok(status) => return ExitCode::from(status.code().map_or(1, |code| code as u8)),
+        Err(error) => error,
+    };
+    eprintln!("── {} could not be started: {error}", program.display());
     ExitCode::FAILURE
 }
 
-#[cfg(not(unix))]
-fn become_cargo(arguments: &[&str]) -> ExitCode {
-    if run(arguments[0], arguments, &[]) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+/// What is built beside xtask.
+pub(crate) fn built(name: &str) -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(own.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 pub(crate) fn run(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> bool {

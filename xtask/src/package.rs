@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::built;
 use crate::python::{environment, new_environment, succeed};
 
 const BUILD_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ruff>=0.9"];
@@ -65,12 +66,6 @@ fn run() -> Result<(), String> {
     tests.arg("--rootdir").arg(&folder).arg(sources.join("tests"));
     tests.env("ROBUSTARD_COMMAND", built("robustard")?).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
     succeed(&mut tests)
-}
-
-/// xtask and the command are built into the same folder.
-fn built(name: &str) -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    Ok(own.with_file_name(format!("{name}{}", std::env::consts::EXE_SUFFIX)))
 }
 
 fn folder() -> Result<PathBuf, String> {
