@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from ._base import Regression
 from ._core import Floats
 
@@ -37,7 +39,7 @@ class ARDRegression(Regression):
     verbose : bool, default=False
         Whether progress is shown on standard error.
     n_jobs : int, optional
-        Threads to use; all cores by default.
+        Threads to use; None means 1 unless in a joblib context, -1 all cores.
 
     Attributes
     ----------
@@ -50,7 +52,7 @@ class ARDRegression(Regression):
     sigma_ : array of shape (n_features, n_features)
         Covariance of the weights.
     scores_ : array of shape (n_iter_,)
-        Log evidence of the standardized target after each iteration.
+        Log evidence after each iteration.
     intercept_ : float
         Intercept.
     n_iter_ : int
@@ -69,10 +71,6 @@ class ARDRegression(Regression):
     >>> round(float(model.predict([[1, 1]])[0]), 3)
     1.0
     """
-
-    alpha_: float
-    lambda_: Floats
-    _limit, _tolerance = "max_iter", "tol"
 
     def __init__(
         self,
@@ -103,19 +101,27 @@ class ARDRegression(Regression):
         self.verbose = verbose
         self.n_jobs = n_jobs
 
-    def _named_options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         for name in ("alpha_1", "alpha_2", "lambda_1", "lambda_2"):
             if getattr(self, name) > _WEAK_PRIOR:
                 warnings.warn(f"{name} is not used: the priors of the precisions are flat", UserWarning, stacklevel=3)
         return {
             "features": "linear",
             "noise": "shared",
-            "no_intercept": not self.fit_intercept,
-            "threads": self._threads(),
-            "settings": {"max_iterations": self.max_iter, "tolerance": self.tol},
+            "solver": "growing",
+            "intercept": self.fit_intercept,
+            "max_iterations": self.max_iter,
+            "tolerance": self.tol,
         }
 
-    def _adopt(self, *arguments: Any) -> None:
-        super()._adopt(*arguments)
-        self.alpha_ = 1.0 / self._facts["inlier_variance"]
-        self.lambda_ = self.weight_precision_
+    @property
+    def alpha_(self) -> float:
+        """Precision of the noise."""
+        check_is_fitted(self)
+        return 1.0 / self._fitted.inlier_variance
+
+    @property
+    def lambda_(self) -> Floats:
+        """Precisions of the weights."""
+        check_is_fitted(self)
+        return self.weight_precision_

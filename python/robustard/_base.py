@@ -133,12 +133,12 @@ class Regression(Core):
             file.write(page)
 
     def _training_frame(self, X: Any, kind: _frames.Kind | None, y: Floats, sample_weight: Any) -> Frame:
-        frame, _ = _frames.to_frame(X, kind, self._column_names, self._facts["categories"])
-        more = {self._facts["target"]: y}
-        if self._facts["weights"] is not None:
+        frame, _ = _frames.to_frame(X, kind, self._column_names, self._fitted.categories)
+        more = {self._fitted.target: y}
+        if self._fitted.weights is not None:
             if sample_weight is None:
                 raise ValueError("the model was fitted with sample_weight; give it, too")
-            more[self._facts["weights"]] = _check_sample_weight(sample_weight, np.empty((len(y), 1)), dtype=np.float64)
+            more[self._fitted.weights] = _check_sample_weight(sample_weight, np.empty((len(y), 1)), dtype=np.float64)
         return frame.with_columns(list(more), list(more.values()))
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -161,9 +161,6 @@ class Regression(Core):
         """
         check_is_fitted(self)
         self._fitted.save(fspath(path))
-
-    def _grid_frame(self, grid: Floats) -> Frame:
-        return Frame.from_matrix(self._column_names, grid)
 
     def _plot(self, name: str, *arguments: Any, ax: Any = None) -> Any:
         check_is_fitted(self)

@@ -6,10 +6,12 @@ import json
 import sys
 import warnings
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
@@ -22,10 +24,12 @@ from sklearn.utils.validation import (
 )
 
 from . import _frames
-from ._robustard import Fitted, Frame, fit
+from ._robustard import Fitted, Frame, fit_numbers, fit_table
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from ._robustard import Call
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -33,10 +37,13 @@ Bools = npt.NDArray[np.bool_]
 #: Dense bytes of a sparse matrix above which there is a warning.
 LARGE_DENSE = 100_000_000
 
+#: Fewer rows than these are predicted at once, without threads.
+_FEW_ROWS = 64
+
 #: What a fit that has not converged is told.
 _ADVICE = {
     "iteration-limit": "the fit has not converged in {iterations} iterations; the model so far is kept. Give a larger "
-    "{limit} or {tolerance}",
+    "max_iter or tol",
     "interrupted": "the fit was interrupted after {iterations} iterations; the model so far is kept",
     "numerical-trouble": "the fit ran into numerical trouble after {iterations} iterations; the last good model is kept. "
     "Rescale the columns or give narrower bounds",
@@ -67,53 +74,33 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     # Set by fit.
     n_features_in_: int
     feature_names_in_: npt.NDArray[np.object_]
-    coef_: Floats
-    coef_names_: list[str]
-    coef_std_: Floats
-    intercept_: float
-    weight_precision_: Floats
-    feature_importances_: Floats
-    noise_variance_: Floats
-    row_relevance_: Floats
-    outlier_mask_: Bools
-    effective_support_: EffectiveSupport
-    loo_: LeaveOneOut
-    scores_: Floats
-    evidence_: float
     n_iter_: int
     status_: str
     converged_: bool
     features_: str
     noise_: str
-    choice_: dict[str, Any] | None
-    left_out_: dict[str, str]
 
     #: What the engine calls the input columns.
     _column_names: list[str]
-    #: The fitted model, what is known of it, and where its rows are among those given to fit.
+    #: The fitted model, and where its rows are among those given to fit.
     _fitted: Fitted
-    _facts: dict[str, Any]
     _rows: npt.NDArray[np.intp]
     _row_count: int
     #: X, its kind, y and sample_weight as fit had them: no copies.
     _training: tuple[Any, _frames.Kind | None, Floats, Any]
 
-    #: What the limits of iterations are called.
-    _limit, _tolerance = "max_iterations", "tolerance"
     #: Whether tables may have more columns than the model, as for models from files.
     _selects_columns: bool = False
 
-    def _named_options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         """The engine's options by name, without those that speak of columns."""
         raise NotImplementedError
 
     def _threads(self) -> int:
         jobs = getattr(self, "n_jobs", None)
-        if jobs is None or jobs == -1:
-            return 0
-        if isinstance(jobs, bool) or int(jobs) != jobs or jobs < 1:
-            raise ValueError(f"n_jobs is {jobs!r}; it must be None or -1 (all cores) or a number of threads above 0")
-        return int(jobs)
+        if jobs is not None and (isinstance(jobs, bool) or int(jobs) != jobs or jobs == 0 or jobs < -1):
+            raise ValueError(f"n_jobs is {jobs!r}; it must be None, -1 (all cores) or a number of threads above 0")
+        return int(effective_n_jobs(jobs))
 
     # ---- data in ----------------------------------------------------------------------------------------------
 
@@ -186,8 +173,8 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         name = name if isinstance(name, str) and name else "y"
         return y, self._free_name(name)
 
-    def _free_name(self, name: str) -> str:
-        while name in self._column_names:
+    def _free_name(self, name: str, *taken: str) -> str:
+        while name in self._column_names or name in taken:
             name += "_"
         return name
 
@@ -247,74 +234,160 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"Found input variables with inconsistent numbers of samples: X has {rows} rows, y has {len(y)} values"
             )
-        options = {"target": target, "keep_constant": True, **self._named_options()}
         given = self._categories()
-        frame, known = _frames.to_frame(X, kind, names, given)
-        options["categorical"] = [*given, *known]
-        more = {target: y}
+        weights = None
         if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
-            if not weight.any():
+            weights = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
+            if not weights.any():
                 raise ValueError("all sample weights are zero; at least one row has to count")
-            if not (weight == 1).all():
-                options["weights"] = self._free_name("sample_weight" if target != "sample_weight" else "sample_weight_")
-                more[options["weights"]] = weight
-        frame = frame.with_columns(list(more), list(more.values()))
+            weights = None if (weights == 1).all() else weights
+        columns: dict[str, Any] = {
+            "target": target,
+            "include": [],
+            "exclude": [],
+            "categorical": given,
+            "weights": None if weights is None else self._free_name("sample_weight", target),
+            "id": None,
+            "missing": getattr(self, "missing", "error"),
+            "strict": False,
+            "keep_constant": True,
+        }
         progress = _Progress() if getattr(self, "verbose", 0) else None
-        fitted = fit(frame, _to_json(options), progress)
+        call: Call = {
+            "options": _to_json(self._options()),
+            "threads": self._threads(),
+            "progress": progress,
+            "estimator": _description(self),
+        }
+        # Arrays that must not have missing values were checked on the way in.
+        is_checked = kind is None and columns["missing"] == "error"
+        numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
+        if numbers is not None and (is_checked or not np.isnan(np.sum(numbers))) and _is_plain(y, weights):
+            columns["include"] = names
+            fitted = fit_numbers(numbers, y, weights, json.dumps(columns), call)
+        else:
+            frame, known = _frames.to_frame(X, kind, names, given)
+            columns["categorical"] = [*given, *known]
+            more = {target: y} if weights is None else {target: y, columns["weights"]: weights}
+            frame = frame.with_columns(list(more), list(more.values()))
+            fitted = fit_table(frame, json.dumps(columns), call)
         if progress is not None:
             progress.end()
-        self._adopt(fitted, rows)
+        self._adopt(fitted)
         # For report and plots; not part of what is pickled.
         self._training = (X, kind, y, sample_weight)
-        notes = [f"column {name!r} is left out: it {reason}" for name, reason in self.left_out_.items()]
+        notes = [f"column {name!r} is left out: it {reason}" for name, reason in fitted.left_out]
         for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
             warnings.warn(note, UserWarning, stacklevel=2)
         if not self.converged_:
-            advice = _ADVICE[self.status_].format(iterations=self.n_iter_, limit=self._limit, tolerance=self._tolerance)
-            warnings.warn(advice, ConvergenceWarning, stacklevel=2)
+            warnings.warn(_ADVICE[self.status_].format(iterations=self.n_iter_), ConvergenceWarning, stacklevel=2)
         return self
 
-    def _adopt(self, fitted: Fitted, rows: int) -> None:
-        """Takes everything that is known of a fitted model."""
+    def _adopt(self, fitted: Fitted) -> None:
+        """Takes a fitted model; what is known of it is asked for when it is needed."""
+        for name in _ASKED_FOR:
+            self.__dict__.pop(name, None)
         self._fitted = fitted
-        facts = json.loads(fitted.facts())
-        self._facts = facts
-        self._rows = fitted.rows().astype(np.intp)
-        self._row_count = rows
-        features = fitted.features()
-        centres = fitted.centre_rows()
-        # Rows are counted from 0 here, and those of the table.
-        self.coef_names_ = features["names"] if centres is None else [f"row {row}" for row in self._rows[centres]]
-        self.coef_ = features["coefficient"]
-        self.coef_std_ = features["standard_error"]
-        self.weight_precision_ = features["precision"]
-        relevance = features["relevance"]
-        self.feature_importances_ = relevance / (relevance.sum() or 1.0)
-        self.intercept_ = facts["intercept"]
-        self.left_out_ = {column["name"]: column["reason"] for column in facts["left_out"]}
-        diagnosis = fitted.diagnose()
-        self.noise_variance_ = self._per_row(diagnosis["noise_variance"])
-        self.row_relevance_ = 1.0 / self.noise_variance_
-        self.outlier_mask_ = self._per_row(diagnosis["flagged"], fill=False)
-        self.effective_support_ = EffectiveSupport(facts["effective_weights"], facts["effective_rows"])
-        quality = facts["quality"]
-        self.loo_ = LeaveOneOut(
-            quality["loo_rmse"],
-            quality["loo_r2"],
-            quality["loo_median_error"],
-            quality["coverage_95"],
-            facts["optimistic"],
-        )
-        self.scores_ = fitted.scores()
-        self.evidence_ = facts["evidence"]
-        self.n_iter_ = max(1, facts["iterations"])
-        # What was fitted before Ctrl-C may have converged; what was to be compared with it has not.
-        self.status_ = "interrupted" if fitted.interrupted else facts["status"]
+        self._rows = fitted.rows.astype(np.intp, copy=False)
+        self._row_count = fitted.table_rows
+        self.n_iter_ = max(1, fitted.iterations)
+        self.status_ = fitted.status
         self.converged_ = self.status_ == "converged"
-        self.features_ = facts["features"]
-        self.noise_ = facts["noise_words"]
-        self.choice_ = facts["choice"]
+        self.features_ = fitted.features
+        self.noise_ = fitted.noise_words
+
+    # ---- what is known of the fit -----------------------------------------------------------------------------
+
+    def _model(self) -> Fitted:
+        check_is_fitted(self)
+        return self._fitted
+
+    @cached_property
+    def _coefficients(self) -> dict[str, Any]:
+        return self._model().coefficients()
+
+    @cached_property
+    def coef_names_(self) -> list[str]:
+        """What the coefficients belong to."""
+        centres = self._model().centre_rows()
+        names: list[str] = self._coefficients["names"]
+        # Rows are counted from 0 here, and those of the table.
+        return names if centres is None else [f"row {row}" for row in self._rows[centres]]
+
+    @cached_property
+    def coef_(self) -> Floats:
+        """Weights of the features."""
+        coefficients: Floats = self._coefficients["coefficient"]
+        return coefficients
+
+    @cached_property
+    def coef_std_(self) -> Floats:
+        """Standard errors of `coef_`."""
+        errors: Floats = self._coefficients["standard_error"]
+        return errors
+
+    @cached_property
+    def weight_precision_(self) -> Floats:
+        """Learnt precisions of `coef_`."""
+        precisions: Floats = self._coefficients["precision"]
+        return precisions
+
+    @cached_property
+    def feature_importances_(self) -> Floats:
+        """Relevances, which sum to 1."""
+        relevance: Floats = self._coefficients["relevance"]
+        return relevance / (relevance.sum() or 1.0)
+
+    @cached_property
+    def intercept_(self) -> float:
+        """Intercept."""
+        return self._model().intercept
+
+    @cached_property
+    def noise_variance_(self) -> Floats:
+        """Noise variance of each row."""
+        return self._per_row(self._model().noise_variance)
+
+    @cached_property
+    def row_relevance_(self) -> Floats:
+        """How far each row is to be relied upon."""
+        return 1.0 / self.noise_variance_
+
+    @cached_property
+    def outlier_mask_(self) -> Bools:
+        """The rows that look wrong."""
+        return self._per_row(self._model().flagged, fill=False)
+
+    @cached_property
+    def effective_support_(self) -> EffectiveSupport:
+        """Shares of features and rows in use."""
+        return EffectiveSupport(self._model().effective_weights, self._model().effective_rows)
+
+    @cached_property
+    def loo_(self) -> LeaveOneOut:
+        """How well each row is predicted from the others."""
+        return LeaveOneOut(*self._model().quality)
+
+    @cached_property
+    def scores_(self) -> Floats:
+        """A bound on the log evidence after each iteration."""
+        return self._model().scores()
+
+    @cached_property
+    def evidence_(self) -> float:
+        """Log evidence."""
+        return self._model().evidence
+
+    @cached_property
+    def choice_(self) -> dict[str, Any] | None:
+        """What was compared, and why this was chosen."""
+        reasons, compared = self._model().reasons, self._model().compared
+        return None if reasons is None else {"reasons": reasons, "compared": compared}
+
+    @cached_property
+    def left_out_(self) -> dict[str, str]:
+        """Columns of data frames that are not used, and why."""
+        return dict(self._model().left_out)
 
     def _per_row(self, values: npt.NDArray[Any], fill: Any = np.nan) -> npt.NDArray[Any]:
         """Values of the fitted rows at the places of the rows given to fit."""
@@ -339,18 +412,43 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- prediction -------------------------------------------------------------------------------------------
 
+    def _as_numbers(self, X: Any) -> Floats | None:
+        """The inputs as a matrix, if the model takes all of them as they are; what scikit-learn would check is checked."""
+        if not self._fitted.is_numeric or self._fitted.missing != "error":
+            return None
+        is_matrix = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
+        if is_matrix and len(X) > 0 and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
+            # The usual case costs no more than a look; the engine refuses what is not finite.
+            matrix: Floats = X
+            return matrix
+        X, kind, _ = self._inputs(X, reset=False)
+        return _frames.numbers(X, kind)
+
     def _new_frame(self, X: Any) -> tuple[Frame, int]:
         check_is_fitted(self)
         X, kind, names = self._inputs(X, reset=False)
-        frame, _ = _frames.to_frame(X, kind, names, self._facts["categories"])
+        frame, _ = _frames.to_frame(X, kind, names, self._fitted.categories)
         return frame, _frames.row_count(X, kind)
 
-    def _predicted(self, frame: Frame, rows: int, level: float | None) -> dict[str, Floats]:
+    def _predicted(self, X: Any, level: float | None) -> dict[str, Floats]:
         """Means, and unless the level is None standard deviations and ends of intervals."""
+        numbers = self._as_numbers(X)
+        if numbers is not None:
+            threads = 1 if len(numbers) <= _FEW_ROWS else self._threads()
+            if level is None:
+                mean, note = self._fitted.predict_numbers_mean(numbers, threads)
+                if note is not None:
+                    warnings.warn(note, UserWarning, stacklevel=3)
+                return {"mean": mean}
+            result = self._fitted.predict_numbers(numbers, level, threads)
+            for note in result.pop("notes"):
+                warnings.warn(note, UserWarning, stacklevel=3)
+            return result
+        frame, rows = self._new_frame(X)
         if level is None:
-            result = self._fitted.predict_mean(frame, self._threads())
+            result = self._fitted.predict_table_mean(frame, self._threads())
         else:
-            result = self._fitted.predict(frame, level, self._threads())
+            result = self._fitted.predict_table(frame, level, self._threads())
         for note in result.pop("notes"):
             warnings.warn(note, UserWarning, stacklevel=3)
         places = result.pop("rows")
@@ -400,12 +498,13 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         if return_std and return_cov:
             raise RuntimeError("at most one of return_std and return_cov can be asked for")
-        frame, rows = self._new_frame(X)
-        result = self._predicted(frame, rows, 0.95 if return_std or return_cov else None)
+        check_is_fitted(self)
+        result = self._predicted(X, 0.95 if return_std or return_cov else None)
         if return_std:
             return result["mean"], result["std"]
         if not return_cov:
             return result["mean"]
+        frame, rows = self._new_frame(X)
         covariance = self._fitted.covariance(frame, self._threads())
         if len(covariance) != rows:
             raise ValueError("return_cov needs rows without missing values")
@@ -467,9 +566,40 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         >>> bool(low < 10 < high)
         True
         """
-        frame, rows = self._new_frame(X)
-        result = self._predicted(frame, rows, level)
+        check_is_fitted(self)
+        result = self._predicted(X, level)
         return np.column_stack([result["lower"], result["upper"]])
+
+
+#: What is worked out when it is asked for, and forgotten by the next fit.
+_ASKED_FOR = [name for name, value in vars(Core).items() if isinstance(value, cached_property)]
+
+
+def _description(estimator: BaseEstimator) -> str:
+    """The class and the parameters that a file can hold, so that a saved model comes back as itself."""
+    parameters = estimator.get_params(deep=False)
+    plain = {name: _plain(value) for name, value in parameters.items() if _plain(value) is not _UNKNOWN}
+    return json.dumps({"class": type(estimator).__name__, "parameters": plain})
+
+
+#: What a file cannot hold.
+_UNKNOWN = object()
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON has it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(inner) for inner in value]
+    return _UNKNOWN
+
+
+def _is_plain(target: Floats, weights: Floats | None) -> bool:
+    """Whether every row has a target and counts."""
+    return bool(np.isfinite(target).all()) and (weights is None or bool((weights > 0).all()))
 
 
 class _Progress:
@@ -478,8 +608,11 @@ class _Progress:
     def __init__(self) -> None:
         self._width = 0
 
-    def __call__(self, iteration: int, objective: float, columns: int) -> None:
-        line = f"iteration {iteration}, objective {objective:.6g}, {columns} columns"
+    def __call__(self, stage: str, record: tuple[int, float, int] | None) -> None:
+        line = stage
+        if record is not None:
+            iteration, objective, columns = record
+            line += f", iteration {iteration}, objective {objective:.6g}, {columns} columns"
         print("\r" + line.ljust(self._width), end="", file=sys.stderr, flush=True)
         self._width = len(line)
 
@@ -504,7 +637,4 @@ def _to_json(options: dict[str, Any]) -> str:
             raise ValueError(f"{name} is {value!r}; it must be a number, a text or a list of numbers")
         return value
 
-    seed = options.get("seed", 0)
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed is {seed!r}; it must be a whole number from 0 on")
     return json.dumps(plain("options", options))

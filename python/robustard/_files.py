@@ -10,11 +10,13 @@ from os.path import exists
 import numpy as np
 
 from . import _robustard
-from ._joint import SETTINGS, JointARD
+from ._ard import ARDRegression
+from ._joint import JointARD
 from ._rvm import RVM
+from ._settings import PARAMETERS
 
 
-def load(path: str | PathLike[str]) -> JointARD | RVM:
+def load(path: str | PathLike[str]) -> JointARD | RVM | ARDRegression:
     """Read a model file, written by `save` or by `robustard fit -o`.
 
     Parameters
@@ -24,8 +26,8 @@ def load(path: str | PathLike[str]) -> JointARD | RVM:
 
     Returns
     -------
-    JointARD or RVM
-        The fitted estimator: RVM for kernel functions.
+    JointARD, RVM or ARDRegression
+        The fitted estimator, as it was saved; for models of the command line RVM or JointARD.
 
     Examples
     --------
@@ -41,41 +43,29 @@ def load(path: str | PathLike[str]) -> JointARD | RVM:
     if not exists(path):
         raise FileNotFoundError(ENOENT, "there is no such model file", fspath(path))
     fitted = _robustard.load(fspath(path))
-    options, facts = json.loads(fitted.options()), json.loads(fitted.facts())
-    features, settings = options["features"], options["settings"]
-    lengthscale = features["lengthscale"]
-    if lengthscale not in ("each", "one", "usual"):
-        lengthscale = float(lengthscale)
-    chosen, usual = options["auto"], json.loads(_robustard.default_settings())
-
-    def is_chosen(name: str) -> bool:
-        # The noise of predictions goes with the noise.
-        return name == "base_noise" and bool(chosen["noise"])
-
-    known = {
-        "noise": "auto" if chosen["noise"] else settings["noise"],
-        "noise_prior": None if chosen["noise"] else settings["noise_prior"],
-        "solver": settings["solver"],
-        "fit_intercept": options["intercept"],
-        "standardize": features["standardize"],
-        "missing": options["encode"]["missing"],
-        "categorical": options["encode"]["categorical"] or None,
-        "seed": features["seed"],
-        **{name: settings[name] for name in SETTINGS if settings[name] != usual[name] and not is_chosen(name)},
-    }
-    if features["kind"].startswith(("rbf", "rff")):
-        known["lengthscale"] = lengthscale
-    model: JointARD | RVM
-    if features["kind"] == "rbf":
-        model = RVM(**known)
-    else:
-        model = JointARD(features="auto" if chosen["features"] else features["kind"], **known)
-    names = facts["columns"]
+    model = _estimator(fitted)
+    names = fitted.columns
     model.n_features_in_ = len(names)
     model._column_names = names
     if names != [f"x{place}" for place in range(len(names))]:
         model.feature_names_in_ = np.asarray(names, dtype=object)
         # The file knows the columns that are used, a table may have more.
         model._selects_columns = True
-    model._adopt(fitted, int(fitted.rows().max()) + 1)
+    model._adopt(fitted)
     return model
+
+
+def _estimator(fitted: _robustard.Fitted) -> JointARD | RVM | ARDRegression:
+    """The estimator that the model was made by, with its parameters; of the command line, the one that would make it."""
+    if fitted.estimator is not None:
+        made_by = json.loads(fitted.estimator)
+        kinds: dict[str, type[JointARD | RVM | ARDRegression]] = {"ARDRegression": ARDRegression, "RVM": RVM}
+        return kinds.get(made_by["class"], JointARD)(**made_by["parameters"])
+    options = json.loads(fitted.options)
+    features = options.pop("features", "auto")
+    parameters = {name: options[engine] for name, (_, engine, _) in PARAMETERS.items() if engine in options}
+    lengthscale = parameters.get("lengthscale")
+    if lengthscale not in (None, "each", "one", "usual"):
+        parameters["lengthscale"] = float(lengthscale)
+    parameters["missing"] = fitted.missing
+    return RVM(**parameters) if features == "rbf" else JointARD(features=features, **parameters)

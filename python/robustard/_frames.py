@@ -70,6 +70,15 @@ def to_frame(
     return frame, frame.categories
 
 
+def numbers(X: Any, kind: Kind | None) -> npt.NDArray[np.float64] | None:
+    """The table as a matrix, if it holds numbers alone: the caller's own memory where that is possible."""
+    if kind is None:
+        return np.asarray(X, dtype=np.float64)
+    if kind == "pandas" and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
+        return np.asarray(X.to_numpy(dtype=np.float64))
+    return None
+
+
 def _from_pandas(X: Any, names: list[str], categories: list[str]) -> tuple[Frame, list[str]]:
     if all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
         return Frame.from_matrix(names, X.to_numpy(dtype=np.float64)), []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
@@ -81,11 +80,10 @@ def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
         ax.scatter(predicted[~flagged], actual[~flagged], s=9, color=_BLUE, linewidths=0)
         ax.scatter(predicted[flagged], actual[flagged], s=22, color=_RED, linewidths=0, label="looks wrong")
         ax.set_xlabel("predicted from the other rows")
-        ax.set_ylabel(model._facts["target"])
+        ax.set_ylabel(model._fitted.target)
     else:
         grid = np.linspace(np.nanmin(x), np.nanmax(x), 400).reshape(-1, 1)
-        frame = model._grid_frame(grid)
-        curve = model._fitted.predict(frame, level, model._threads())
+        curve = model._predicted(grid, level)
         used = x[model._rows]
         ax.fill_between(
             grid[:, 0],
@@ -100,7 +98,7 @@ def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
         ax.scatter(used[~flagged], actual[~flagged], s=12, color=_GREY, linewidths=0)
         ax.scatter(used[flagged], actual[flagged], s=24, color=_RED, linewidths=0, label="looks wrong")
         ax.set_xlabel(model._column_names[0])
-        ax.set_ylabel(model._facts["target"])
+        ax.set_ylabel(model._fitted.target)
     if ax.get_legend_handles_labels()[0]:
         ax.legend(frameon=False, fontsize=9)
     return ax
@@ -108,7 +106,7 @@ def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
 
 def _single_input(model: Regression, X: Any) -> Any:
     """The values of the one input, if there is only one, of numbers."""
-    if model.n_features_in_ != 1 or model._facts["categories"]:
+    if model.n_features_in_ != 1 or model._fitted.categories:
         return None
     if X is not None:
         X, kind, _ = model._inputs(X, reset=False)
@@ -129,15 +127,15 @@ def _single_input(model: Regression, X: Any) -> Any:
 def path(model: Regression, *, ax: Any) -> Any:
     """Relevances over the iterations."""
     ax = _axes(ax)
-    paths = json.loads(model._fitted.paths())
+    iterations, lines = model._fitted.feature_paths()
     names = model._fitted.group_names()
-    for line in paths["groups"]:
-        relevance = np.array([value if value else np.nan for value in line["relevance"]], dtype=np.float64)
-        ax.plot(paths["iterations"], relevance, linewidth=1.1)
-        if len(paths["groups"]) <= 15 and np.isfinite(relevance[-1]):
+    for group, values in lines:
+        relevance = np.array([value if value else np.nan for value in values], dtype=np.float64)
+        ax.plot(iterations, relevance, linewidth=1.1)
+        if len(lines) <= 15 and np.isfinite(relevance[-1]):
             ax.annotate(
-                names[line["index"]],
-                (paths["iterations"][-1], relevance[-1]),
+                names[group],
+                (iterations[-1], relevance[-1]),
                 xytext=(3, -2),
                 textcoords="offset points",
                 fontsize=7,

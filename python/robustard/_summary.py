@@ -21,14 +21,14 @@ _CELL = "padding:1px 14px 1px 0;text-align:right;background:none;border:none"
 
 def html(model: Regression) -> str:
     """The summary."""
-    facts = model._facts
+    fitted = model._fitted
     parts = [f"<div style='{_STYLE}'>"]
     parts.append(
-        f"<b>{escape(type(model).__name__)}</b> predicting <b>{escape(facts['target'])}</b>: "
+        f"<b>{escape(type(model).__name__)}</b> predicting <b>{escape(fitted.target)}</b>: "
         f"{escape(model.features_)} features, {escape(model.noise_)}<br>"
     )
     state = "converged" if model.converged_ else f"<b>{escape(model.status_)}</b>"
-    parts.append(f"{facts['rows']} rows, {model.n_iter_} iterations, {state}<br>")
+    parts.append(f"{len(model._rows)} rows, {model.n_iter_} iterations, {state}<br>")
     loo = model.loo_
     parts.append(
         f"Each row from the others: RMSE {loo.rmse:.4g}, R² {loo.r2:.3f}, {100 * loo.coverage_95:.0f}% of rows in their 95% "

@@ -33,11 +33,11 @@ def run(command, *arguments):
         ({}, []),
         (dict(features="linear", noise="shared"), ["--features", "linear", "--noise", "shared"]),
         (
-            dict(features="linear", noise="per-row", solver="mackay"),
-            ["--features", "linear", "--noise", "per-row", "--solver", "mackay"],
+            dict(features="linear", noise="student-t", solver="mackay"),
+            ["--features", "linear", "--noise", "student-t", "--solver", "mackay"],
         ),
-        (dict(features="poly:3", tolerance=1e-5), ["--features", "poly:3", "--set", "tolerance=1e-5"]),
-        (dict(features="rff:30", seed=4), ["--features", "rff:30", "--seed", "4"]),
+        (dict(features="poly:3", tol=1e-5), ["--features", "poly:3", "--set", "tolerance=1e-5"]),
+        (dict(features="rff:30", random_state=4), ["--features", "rff:30", "--seed", "4"]),
         (dict(features="rbf", lengthscale=1.0), ["--features", "rbf", "--lengthscale", "1"]),
         (dict(features="linear", preset="paper"), ["--features", "linear", "--preset", "paper"]),
         (

@@ -89,7 +89,7 @@ def test_pandas_index_is_kept_and_order_is_checked(line):
     table = pandas.DataFrame(X, columns=list("abcde"), index=[f"row {k}" for k in range(150)])
     model = linear().fit(table, pandas.Series(y, name="price", index=table.index))
     assert list(model.influence().index) == list(table.index)
-    assert model._facts["target"] == "price"
+    assert model._fitted.target == "price"
     with pytest.raises(ValueError, match="feature names"):
         model.predict(table[list("bacde")])
     with pytest.raises(ValueError, match="feature names"):

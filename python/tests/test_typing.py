@@ -16,7 +16,7 @@ from robustard import RVM, ARDRegression, JointARD
 
 X: npt.NDArray[np.float64] = np.zeros((10, 2))
 y = np.arange(10.0)
-model: JointARD = JointARD(features="linear", noise="shared", tolerance=1e-5, n_jobs=2).fit(X, y)
+model: JointARD = JointARD(features="linear", noise="shared", tol=1e-5, n_jobs=2).fit(X, y)
 mean: npt.NDArray[np.float64] = model.predict(X)
 both: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] = model.predict(X, return_std=True)
 matrix: npt.NDArray[np.float64] = model.predict(X, return_cov=True)[1]
@@ -27,12 +27,12 @@ share: float = model.effective_support_.rows
 error: float = model.loo_.rmse
 vectors: npt.NDArray[np.float64] = RVM(lengthscale="one").fit(X, y).relevance_vectors_
 noise: float = ARDRegression(max_iter=50).fit(X, y).alpha_
-loaded: JointARD | RVM = robustard.load("a.model")
+loaded: JointARD | RVM | ARDRegression = robustard.load("a.model")
 version: str = robustard.__version__
 """
 
 WRONG = [
-    'JointARD(noise="quiet")',
+    "JointARD(noise=1)",
     'JointARD(solver="newton")',
     "JointARD(no_such_setting=1)",
     'RVM(features="linear")',

@@ -8,8 +8,8 @@ use crate::python::{environment, new_environment, succeed};
 
 const BUILD_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ruff>=0.9"];
 /// What the tests compare with, or try the package on.
-const TEST_PACKAGES: [&str; 9] =
-    ["pytest", "mypy", "joblib", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "statsmodels"];
+const TEST_PACKAGES: [&str; 10] =
+    ["pytest", "mypy", "joblib", "jsonschema", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "statsmodels"];
 /// What the benchmark compares with.
 const BENCH_PACKAGES: [&str; 3] = ["pandas", "statsmodels", "fastrvm"];
 

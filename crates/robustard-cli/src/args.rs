@@ -5,21 +5,22 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use robustard::Settings;
 use robustard::features::{FeatureKind, Lengthscale};
+use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind};
 use robustard_table::{
-    Header, Kind, Missing, NamedOptions, ReadOptions, Regression, RegressionOptions, Table, io_words, load_model, read,
+    EncodeOptions, Header, Kind, Missing, ReadOptions, Table, TableModel, io_words, load_model, read,
 };
+use serde_json::Value;
 
 use crate::{Outcome, Usage};
 
 /// How a table is read.
 #[derive(Args, Clone)]
 pub struct TableArguments {
-    /// Layout of the table: csv, tsv, parquet, arrow or jsonl [default: found out]
+    /// Layout of the table: csv, tsv, parquet, arrow or jsonl [default: detected]
     #[arg(long, value_name = "FORMAT", value_parser = |text: &str| text.parse::<Kind>().map_err(|e| e.to_string()))]
     format: Option<Kind>,
-    /// Delimiter of delimited text [default: found out]
+    /// Delimiter of delimited text [default: detected]
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<u8>,
     /// Whether the first line names the columns
@@ -64,7 +65,7 @@ pub struct FittedTable {
     pub table: PathBuf,
     #[command(flatten)]
     reading: TableArguments,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(long)]
     pub quiet: bool,
     /// Overwrite existing files
@@ -74,11 +75,11 @@ pub struct FittedTable {
 
 impl FittedTable {
     /// Reads both; another table than the model's own is refused.
-    pub fn open(&self) -> Outcome<(Regression, Table)> {
-        let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
-        if regression.was_fitted_to(&table)? {
-            return Ok((regression, table));
+    pub fn open(&self) -> Outcome<(TableModel, Table)> {
+        let model = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options(&model.encoder().id))?;
+        if model.was_fitted_to(&table)? {
+            return Ok((model, table));
         }
         Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
     }
@@ -107,16 +108,16 @@ pub struct FitArguments {
     pub id: Option<String>,
     /// Missing values: error, drop (the rows) or impute (median and an indicator column)
     #[arg(long, default_value = "error", value_parser = checked::<Missing>)]
-    missing: String,
+    missing: Missing,
     /// Features: auto (linear or smooth, whichever predicts left-out rows better), linear, smooth[:CENTRES] (lines and a
     /// curve, lengthscales learnt), rff[:COUNT] (random Fourier), rbf (kernels where they help; rbf:all on every row) or
     /// poly:DEGREE
-    #[arg(long, default_value = "auto", value_parser = feature_choice)]
-    features: String,
+    #[arg(long, default_value = "auto", value_parser = checked::<Choice<FeatureKind>>)]
+    features: Choice<FeatureKind>,
     /// Lengthscales of rff and rbf: each (one for each input, learnt), one (learnt), usual (√(inputs/2)) or a number, in
     /// standardized inputs [default: each, usual with --preset paper]
     #[arg(long, allow_negative_numbers = true, value_parser = checked::<Lengthscale>)]
-    lengthscale: Option<String>,
+    lengthscale: Option<Lengthscale>,
     /// Seed of everything random
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
@@ -141,18 +142,16 @@ pub struct EngineArguments {
     #[arg(long, value_enum, default_value_t = PresetArgument::Default)]
     preset: PresetArgument,
     /// em, mackay, irls-l2, irls-l1, gradient or growing
-    #[arg(long)]
-    solver: Option<String>,
-    /// auto (whichever explains the table better), shared or per-row [default: auto, per-row with a preset or a prior]
-    #[arg(long)]
-    noise: Option<String>,
-    /// flat, inverse-gamma:A,B, student-t[:NU], student-t:learned, contaminated or contaminated-t[:NU]
-    #[arg(long)]
-    noise_prior: Option<String>,
-    /// Any setting by name, such as tolerance=1e-6 (repeat for more)
+    #[arg(long, value_parser = solver)]
+    solver: Option<SolverKind>,
+    /// auto (whichever explains the table better), shared (one variance for all rows), or one variance per row: student-t[:NU],
+    /// student-t:learned, contaminated, contaminated-t[:NU], inverse-gamma:A,B or flat [default: auto, flat with --preset paper]
+    #[arg(long, value_parser = checked::<Choice<Noise>>)]
+    noise: Option<Choice<Noise>>,
+    /// Any option by name, such as tolerance=1e-6 (repeat for more)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A TOML file of settings
+    /// A TOML file of options
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Threads to use; 0 for all cores
@@ -160,17 +159,13 @@ pub struct EngineArguments {
     threads: Option<usize>,
 }
 
-/// A text that can be read as `T`.
-fn checked<T: FromStr<Err: Display>>(text: &str) -> Result<String, String> {
-    text.parse::<T>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+/// What a text means.
+fn checked<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse::<T>().map_err(|error| error.to_string())
 }
 
-fn feature_choice(text: &str) -> Result<String, String> {
-    if text == "auto" {
-        Ok(text.to_owned())
-    } else {
-        checked::<FeatureKind>(text).map_err(|error| format!("{error}, or auto"))
-    }
+fn solver(text: &str) -> Result<SolverKind, String> {
+    serde_json::from_value(Value::String(text.to_owned())).map_err(|error| error.to_string())
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -182,68 +177,71 @@ enum PresetArgument {
 impl FitArguments {
     /// Holds everything, reading and learning included, to the threads asked for.
     pub fn limit_threads(&self) -> Outcome<()> {
-        match self.engine.settings()?.threads {
-            0 => Ok(()),
-            threads => Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?),
+        match self.engine.threads {
+            None | Some(0) => Ok(()),
+            Some(threads) => Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?),
         }
     }
 
-    /// The options that the arguments mean.
-    pub fn options(&self) -> Outcome<RegressionOptions> {
-        let named = NamedOptions {
-            target: self.target.clone(),
+    /// The columns that the arguments mean.
+    pub fn columns(&self) -> EncodeOptions {
+        EncodeOptions {
             include: self.include.clone(),
             exclude: self.exclude.clone(),
             categorical: self.categorical.clone(),
             weights: self.weights.clone(),
             id: self.id.clone(),
-            missing: Some(self.missing.clone()),
-            features: Some(self.features.clone()),
-            lengthscale: self.lengthscale.clone(),
-            seed: self.seed,
-            no_standardize: self.no_standardize,
-            no_intercept: self.no_intercept,
+            missing: self.missing,
             strict: self.strict,
-            ..self.engine.named()?
-        };
-        Ok(named.options().map_err(|error| Usage(error.to_string()))?)
+            ..EncodeOptions::new(&self.target)
+        }
+    }
+
+    /// The recipe that the arguments mean.
+    pub fn recipe(&self) -> Result<Recipe, Usage> {
+        let mut options = self.engine.options()?;
+        // What a file or --set says holds unless an option of its own says more.
+        if !self.features.is_auto() || options.features.is_none() {
+            options.features = Some(self.features);
+        }
+        options.lengthscale = self.lengthscale.or(options.lengthscale);
+        options.seed = if self.seed == 0 { options.seed } else { Some(self.seed) };
+        if self.no_standardize {
+            options.standardize = Some(false);
+        }
+        if self.no_intercept {
+            options.intercept = Some(false);
+        }
+        options.recipe().map_err(|error| Usage(error.to_string()))
     }
 }
 
 impl EngineArguments {
-    /// The settings that the arguments mean.
-    pub fn settings(&self) -> Result<Settings, Usage> {
-        self.named()?.settings().map_err(|error| Usage(error.to_string()))
-    }
-
     /// The settings file, then `--set`, then the options of their own.
-    fn named(&self) -> Result<NamedOptions, Usage> {
-        let mut settings = serde_json::Map::new();
-        let mut add = |key: &str, value: toml::Value| -> Result<(), Usage> {
-            settings.insert(key.to_owned(), serde_json::to_value(value).map_err(|error| Usage(error.to_string()))?);
-            Ok(())
+    fn options(&self) -> Result<Options, Usage> {
+        let mut options = Options::default();
+        let mut set = |key: &str, value: toml::Value| -> Result<(), Usage> {
+            let value = serde_json::to_value(value).map_err(|error| Usage(error.to_string()))?;
+            options.set(key, &value).map_err(|error| Usage(error.to_string()))
         };
         if let Some(path) = &self.settings {
             let failed = |reason: String| Usage(format!("cannot use the settings file {}: {reason}", path.display()));
             let text = std::fs::read_to_string(path).map_err(|error| failed(io_words(&error)))?;
             for (key, value) in text.parse::<toml::Table>().map_err(|error| failed(error.to_string()))? {
-                add(&key, value)?;
+                set(&key, value)?;
             }
         }
         for pair in &self.set {
             let example = || Usage(format!("--set {pair} is not KEY=VALUE; write, for example, --set tolerance=1e-6"));
             let (key, value) = pair.split_once('=').ok_or_else(example)?;
-            add(key.trim(), toml_value(value.trim()))?;
+            set(key.trim(), toml_value(value.trim()))?;
         }
-        Ok(NamedOptions {
-            preset: self.preset.to_possible_value().map(|value| value.get_name().to_owned()),
-            solver: self.solver.clone(),
-            noise: self.noise.clone(),
-            noise_prior: self.noise_prior.clone(),
-            settings,
-            threads: self.threads,
-            ..NamedOptions::default()
-        })
+        if let PresetArgument::Paper = self.preset {
+            options.preset = Some(Preset::Paper);
+        }
+        options.solver = self.solver.or(options.solver);
+        options.noise = self.noise.or(options.noise);
+        Ok(options)
     }
 }
 

@@ -2,24 +2,21 @@
 
 use std::fmt::Write;
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
-use robustard::features::Standardizer;
-use robustard::metrics::{coverage, mae, mean, rmse, standard_deviation};
-use robustard::{Iteration, Preset, Settings};
+use robustard::engine::metrics::standard_deviation;
+use robustard::features::FeatureKind;
+use robustard::metrics::mean;
+use robustard::{Choice, Control, Fold, Options, Preset, Recipe, Scores, Settings, Standardizer, Stop, folds};
 use robustard_baselines::Baseline;
-use robustard_table::{Auto, EncodeOptions, Encoder, Missing, Regression, RegressionOptions, Table, read};
+use robustard_table::{EncodeOptions, Encoder, Missing, Table, TableData, TableModel, read};
 use serde_json::json;
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::say;
-use crate::progress::Bar;
+use crate::progress::{Bar, stopped_by_interrupt};
 use crate::{Ending, Outcome, Usage};
 
 /// Options of `compare`.
@@ -51,9 +48,6 @@ pub struct Compare {
 const BASELINES: [&str; 5] = ["ols", "ridge_loo", "huber", "student_t", "gp"];
 /// An exact Gaussian process of more rows takes minutes.
 const MOST_PROCESS_ROWS: usize = 2000;
-const LEVEL: f64 = 0.95;
-/// Standard deviations of a normal variable that hold it with that probability.
-const NORMAL_HALF_WIDTH: f64 = 1.959_963_984_540_054;
 
 struct Method {
     name: String,
@@ -61,50 +55,23 @@ struct Method {
 }
 
 enum Fitter {
-    Ard(Box<RegressionOptions>),
+    Ard(Box<Recipe>),
     /// On the same columns, encoded and standardized.
-    Baseline(Baseline, EncodeOptions),
-}
-
-/// Out-of-fold predictions of one method.
-#[derive(Default)]
-struct Scores {
-    actual: Vec<f64>,
-    predicted: Vec<f64>,
-    log_density: Vec<f64>,
-    lower: Vec<f64>,
-    upper: Vec<f64>,
-    seconds: f64,
+    Baseline(Baseline),
 }
 
 impl Compare {
     /// Cross-validates and prints.
     pub fn run(&self) -> Outcome<Ending> {
         self.fitting.limit_threads()?;
-        let options = self.fitting.options()?;
+        let (recipe, columns) = (self.fitting.recipe()?, self.fitting.columns());
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
-        let threads = options.settings.threads;
-        // Nothing is chosen for the others, whose features are linear unless given.
-        let plain = |settings: Settings| RegressionOptions {
-            settings: Settings { threads, ..settings },
-            auto: Auto::default(),
-            ..options.clone()
-        };
-        let is_auto = options.auto != Auto::default();
-        let ard = |name: &str, options| Method { name: name.to_owned(), fitter: Fitter::Ard(Box::new(options)) };
-        let mut methods = vec![
-            ard("joint ARD, Student-t", plain(Settings::default())),
-            ard("joint ARD, paper", plain(Settings::preset(Preset::Paper))),
-            ard("model-only ARD", plain(Settings::default().with_shared_noise())),
-        ];
-        // "as given" is worth a line only if something was given.
-        if options != plain(Settings::default()) {
-            methods.insert(0, ard(if is_auto { "default" } else { "as given" }, options.clone()));
-        }
-        let folds = folds(&table, &options, usize::from(self.folds), self.fitting.seed)?;
-        methods.extend(self.baselines(&options.encode, table.row_count())?);
+        let mut methods = self.recipes(&recipe)?;
+        let folds = self.folds(&table, &columns)?;
+        methods.extend(self.baselines(table.row_count())?);
         let mut results = Vec::new();
         let mut bar = Bar::new(self.quiet);
+        let stop = stopped_by_interrupt()?;
         let count = methods.len();
         for method in &methods {
             let mut show = |fold: usize| {
@@ -112,24 +79,69 @@ impl Compare {
                 let fold = fold + 1;
                 bar.show(done / count as f64, || format!("{}, fold {fold} of {}", method.name, folds.len()));
             };
-            let scores = cross_validate(&table, &options.encode.target, method, &folds, &mut show)?;
+            let scores = cross_validate(&table, &columns, method, &folds, &stop, &mut show)?;
+            // What was not finished is not compared.
+            let Some(scores) = scores else { break };
             results.push((method.name.as_str(), scores));
         }
         drop(bar);
-        let text = if self.json { as_json(&results)? } else { as_text(&results, &options.encode.target, folds.len())? };
+        if results.is_empty() {
+            say("interrupted before the first method was done");
+            return Ok(Ending::Interrupted);
+        }
+        let text = if self.json { as_json(&results)? } else { as_text(&results, &columns.target, folds.len())? };
         std::io::stdout().lock().write_all(text.as_bytes())?;
         if !self.quiet && !self.json {
-            if options.encode.weights.is_some() && !self.baselines.iter().any(|name| name == "none") {
+            if columns.weights.is_some() && !self.baselines.iter().any(|name| name == "none") {
                 say("note: ols, ridge, huber, student_t and gp take no row weights");
             }
             say("note: targets of test rows may be wrong too; RMSE counts those most, MAE less");
         }
-        Ok(Ending::Done)
+        Ok(if stop.is_raised() { Ending::Interrupted } else { Ending::Done })
+    }
+
+    /// What was asked for, and the same features with other noise: nothing is chosen for those, whose features are linear unless
+    /// given.
+    fn recipes(&self, recipe: &Recipe) -> Outcome<Vec<Method>> {
+        let features = Choice::Given(recipe.features().given().unwrap_or(FeatureKind::linear()));
+        let plain = |settings: Settings| -> Outcome<Recipe> {
+            let noise = Some(Choice::Given(settings.noise));
+            let options = Options { features: Some(features), noise, ..recipe.options() };
+            Ok(options.recipe()?.with_settings(settings)?)
+        };
+        let ard = |name: &str, recipe| Method { name: name.to_owned(), fitter: Fitter::Ard(Box::new(recipe)) };
+        let default = plain(Settings::default())?;
+        let mut methods = vec![
+            ard("joint ARD, Student-t", default.clone()),
+            ard("joint ARD, paper", plain(Settings::preset(Preset::Paper))?),
+            ard("model-only ARD", plain(Settings::default().with_shared_noise())?),
+        ];
+        // "as given" is worth a line only if something was given.
+        if *recipe != default {
+            let is_auto = recipe.features().is_auto() || recipe.noise().is_auto();
+            methods.insert(0, ard(if is_auto { "default" } else { "as given" }, recipe.clone()));
+        }
+        Ok(methods)
+    }
+
+    /// Folds of the rows that have a target.
+    fn folds(&self, table: &Table, columns: &EncodeOptions) -> Outcome<Vec<Fold>> {
+        let count = usize::from(self.folds);
+        let target = table.role(&columns.target, "the target")?;
+        let rows: Vec<usize> = (0..target.len()).filter(|&row| !target[row].is_nan()).collect();
+        if rows.len() < target.len() && columns.missing != Missing::Drop {
+            return Err(format!("{} rows have no target; use --missing drop", target.len() - rows.len()).into());
+        }
+        if rows.len() < 2 * count {
+            let fewer = (rows.len() / 2).max(2);
+            return Err(format!("{} rows are too few for {count} folds; use --folds {fewer}", rows.len()).into());
+        }
+        Ok(folds(rows, count, self.fitting.seed))
     }
 }
 
 impl Compare {
-    fn baselines(&self, encode: &EncodeOptions, rows: usize) -> Outcome<Vec<Method>> {
+    fn baselines(&self, rows: usize) -> Outcome<Vec<Method>> {
         let mut methods = Vec::new();
         for name in self.baselines.iter().filter(|name| *name != "none") {
             let Ok(baseline) = name.parse() else {
@@ -142,105 +154,73 @@ impl Compare {
                 }
                 continue;
             }
-            methods.push(Method { name: name.clone(), fitter: Fitter::Baseline(baseline, encode.clone()) });
+            methods.push(Method { name: name.clone(), fitter: Fitter::Baseline(baseline) });
         }
         Ok(methods)
     }
 }
 
-/// Test rows of each fold, among the rows that have a target.
-fn folds(table: &Table, options: &RegressionOptions, count: usize, seed: u64) -> Outcome<Vec<Vec<usize>>> {
-    let target = table.role(&options.encode.target, "the target")?;
-    let mut rows: Vec<usize> = (0..target.len()).filter(|&row| !target[row].is_nan()).collect();
-    if rows.len() < target.len() && options.encode.missing != Missing::Drop {
-        return Err(format!("{} rows have no target; use --missing drop", target.len() - rows.len()).into());
-    }
-    if rows.len() < 2 * count {
-        return Err(format!(
-            "{} rows are too few for {count} folds; use --folds {}",
-            rows.len(),
-            (rows.len() / 2).max(2)
-        )
-        .into());
-    }
-    rows.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    Ok((0..count).map(|fold| rows.iter().copied().skip(fold).step_by(count).collect()).collect())
-}
-
+/// The scores of a method, none if it was stopped.
 fn cross_validate(
     table: &Table,
-    target: &str,
+    columns: &EncodeOptions,
     method: &Method,
-    folds: &[Vec<usize>],
+    folds: &[Fold],
+    stop: &Stop,
     show: &mut dyn FnMut(usize),
-) -> Outcome<Scores> {
-    let target = table.role(target, "the target")?;
+) -> Outcome<Option<Scores>> {
+    let target = table.role(&columns.target, "the target")?;
+    let control = Control::new().with_stop(stop.clone());
     let mut scores = Scores::default();
-    for (fold, test) in folds.iter().enumerate() {
+    for (fold, Fold { train, test }) in folds.iter().enumerate() {
         show(fold);
-        let train: Vec<usize> =
-            folds.iter().enumerate().filter(|(k, _)| *k != fold).flat_map(|(_, rows)| rows).copied().collect();
-        let (train, test_rows) = (table.take(&train), table.take(test));
+        let (train, test_rows) = (table.take(train), table.take(test));
         let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|&row| target[test[row]]).collect() };
         let start = Instant::now();
         match &method.fitter {
-            Fitter::Ard(options) => {
-                let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-                let fitted = Regression::fit(&train, options, &mut silent)?;
-                scores.seconds += start.elapsed().as_secs_f64();
-                let prediction = fitted.regression.predict(&test_rows, LEVEL)?;
-                let actual = of(&prediction.rows);
-                scores.log_density.extend(prediction.log_density(&actual));
-                scores.actual.extend(actual);
-                scores.predicted.extend(prediction.mean);
-                scores.lower.extend(prediction.lower);
-                scores.upper.extend(prediction.upper);
+            Fitter::Ard(recipe) => {
+                let fitted = TableModel::fit(&train, columns, recipe, &control)?;
+                scores.elapsed += start.elapsed();
+                if stop.is_raised() {
+                    return Ok(None);
+                }
+                let prediction = fitted.model.predict(&test_rows, &Control::new())?;
+                scores.add(&of(&prediction.rows), &prediction.values)?;
             }
-            Fitter::Baseline(baseline, options) => {
-                let (rows, mean, std) = predict_baseline(*baseline, options, &train, &test_rows)?;
-                scores.seconds += start.elapsed().as_secs_f64();
-                for ((actual, mean), std) in of(&rows).into_iter().zip(mean).zip(std) {
-                    let z = (actual - mean) / std;
-                    scores.log_density.push(-0.5 * (z * z + (std::f64::consts::TAU * std * std).ln()));
-                    scores.actual.push(actual);
-                    scores.predicted.push(mean);
-                    scores.lower.push(mean - NORMAL_HALF_WIDTH * std);
-                    scores.upper.push(mean + NORMAL_HALF_WIDTH * std);
+            Fitter::Baseline(baseline) => {
+                let (rows, mean, std) = predict_baseline(*baseline, columns, &train, &test_rows)?;
+                scores.elapsed += start.elapsed();
+                let predicted = of(&rows).into_iter().zip(mean).zip(std);
+                predicted.for_each(|((actual, mean), std)| scores.add_normal(actual, mean, std));
+                if stop.is_raised() {
+                    return Ok(None);
                 }
             }
         }
     }
-    Ok(scores)
+    Ok(Some(scores))
 }
 
 /// The test rows predicted, their means and standard deviations.
 fn predict_baseline(
     baseline: Baseline,
-    options: &EncodeOptions,
+    columns: &EncodeOptions,
     train: &Table,
     test: &Table,
 ) -> Outcome<(Vec<usize>, Vec<f64>, Vec<f64>)> {
-    let encoder = Encoder::fit(train, options)?;
-    let target = train.role(&options.target, "the target")?;
-    let [train, test] = [encoder.encode(train, &[&target])?, encoder.encode(test, &[])?];
-    let scale = Standardizer::fit(train.inputs.as_ref());
-    let known: Vec<f64> = train.rows.iter().map(|&row| target[row]).collect();
-    let (centre, deviation) = (mean(&known), standard_deviation(&known));
+    let encoder = Encoder::fit(train, columns)?;
+    let TableData { dataset, .. } = encoder.data(train)?;
+    let inputs = dataset.inputs();
+    let scale = Standardizer::fit(inputs.as_ref());
+    let (centre, deviation) = (mean(dataset.target()), standard_deviation(dataset.target()));
     let deviation = if deviation > 0.0 { deviation } else { 1.0 };
-    let standard: Vec<f64> = known.iter().map(|y| (y - centre) / deviation).collect();
-    let fitted = baseline.fit(scale.transform(train.inputs.as_ref())?.as_ref(), &standard, 0)?;
-    let prediction = fitted.predict(scale.transform(test.inputs.as_ref())?.as_ref())?;
+    let standard: Vec<f64> = dataset.target().iter().map(|y| (y - centre) / deviation).collect();
+    let fitted = baseline.fit(scale.transform(inputs.as_ref()).as_ref(), &standard, 0)?;
+    let (new, rows) = encoder.inputs(test)?;
+    let prediction = fitted.predict(scale.transform(new.as_ref()).as_ref())?;
     let mean = prediction.mean.iter().map(|mean| centre + deviation * mean).collect();
     let std = prediction.variance.iter().map(|variance| deviation * variance.max(1e-18).sqrt()).collect();
-    Ok((test.rows, mean, std))
-}
-
-impl Scores {
-    /// RMSE, MAE, NLL (of the distribution that each method predicts), coverage.
-    fn measures(&self) -> [f64; 4] {
-        let Self { actual, predicted, log_density, lower, upper, .. } = self;
-        [rmse(actual, predicted), mae(actual, predicted), -mean(log_density), coverage(actual, lower, upper)]
-    }
+    Ok((rows, mean, std))
 }
 
 fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<String> {
@@ -249,12 +229,12 @@ fn as_text(results: &[(&str, Scores)], target: &str, folds: usize) -> Outcome<St
     writeln!(out, "{folds}-fold cross-validation of {target}, {rows} rows, the same folds for all")?;
     writeln!(out, "{:<22} {:>11} {:>11} {:>8} {:>9} {:>8}", "", "RMSE", "MAE", "NLL", "95% hold", "seconds")?;
     for (name, scores) in results {
-        let [rmse, mae, nll, covered] = scores.measures();
-        let [rmse, mae, nll] = [rmse, mae, nll].map(robustard_report::short);
-        writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8} {:>8.1}% {:>8.2}", 100.0 * covered, scores.seconds)?;
+        let [rmse, mae, nll] = [scores.rmse(), scores.mae(), scores.nll()].map(robustard_report::short);
+        let (covered, seconds) = (100.0 * scores.coverage_95(), scores.elapsed.as_secs_f64());
+        writeln!(out, "{name:<22} {rmse:>11} {mae:>11} {nll:>8} {covered:>8.1}% {seconds:>8.2}")?;
     }
     if results.len() > 1 {
-        let best = results.iter().min_by(|a, b| a.1.measures()[1].total_cmp(&b.1.measures()[1]));
+        let best = results.iter().min_by(|a, b| a.1.mae().total_cmp(&b.1.mae()));
         if let Some((name, _)) = best {
             writeln!(out, "Smallest mean absolute error: {name}.")?;
         }
@@ -266,8 +246,14 @@ fn as_json(results: &[(&str, Scores)]) -> Outcome<String> {
     let lines: Vec<serde_json::Value> = results
         .iter()
         .map(|(name, scores)| {
-            let [rmse, mae, nll, coverage] = scores.measures();
-            json!({"method": name, "rmse": rmse, "mae": mae, "nll": nll, "coverage_95": coverage, "seconds": scores.seconds})
+            json!({
+                "method": name,
+                "rmse": scores.rmse(),
+                "mae": scores.mae(),
+                "nll": scores.nll(),
+                "coverage_95": scores.coverage_95(),
+                "seconds": scores.elapsed.as_secs_f64(),
+            })
         })
         .collect();
     Ok(format!("{:#}\n", json!({ "methods": lines })))

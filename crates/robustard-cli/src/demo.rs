@@ -2,23 +2,21 @@
 
 use std::fmt::Write;
 use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use clap::Args;
-use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
+use robustard::features::FeatureKind;
 use robustard::metrics::{nll, rmse};
-use robustard::{FittedModel, Iteration, Preset, Settings};
+use robustard::{Choice, Control, Preset, Recipe, Regression, Settings, Status};
 use robustard_table::samples::motorcycle::{DEGREE, FOLDS, Fold, Motorcycle, WRONG_ROWS};
 use robustard_table::samples::{SHIFT, SPREAD};
-use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
+use robustard_table::{EncodeOptions, Table, TableModel};
 
 use crate::report::{Pages, refuse_figures};
 use crate::{Ending, Outcome};
 
 const INPUT: &str = "time";
 const TARGET: &str = "acceleration";
-const LEVEL: f64 = 0.95;
 /// The place of the default joint fit among the methods.
 const JOINT: usize = 1;
 
@@ -60,23 +58,10 @@ fn table(data: &Motorcycle, rows: &[usize]) -> Table {
 }
 
 /// Fits all powers of time.
-fn fit(table: &Table, settings: &Settings) -> Outcome<Regression> {
-    let features = FeatureKind::Polynomial { degree: DEGREE };
-    let options = RegressionOptions {
-        encode: EncodeOptions::new(TARGET),
-        features: FeatureOptions {
-            kind: features,
-            lengthscale: Lengthscale::Usual,
-            seed: 0,
-            standardize: true,
-            centre: true,
-        },
-        intercept: true,
-        settings: settings.clone(),
-        auto: Auto::default(),
-    };
-    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-    Ok(Regression::fit(table, &options, &mut silent)?.regression)
+fn fit(table: &Table, settings: &Settings) -> Outcome<TableModel> {
+    let features = Choice::Given(FeatureKind::polynomial(DEGREE)?);
+    let recipe = Recipe::new(features, Choice::Given(settings.noise)).with_settings(settings.clone())?;
+    Ok(TableModel::fit(table, &EncodeOptions::new(TARGET), &recipe, &Control::new())?.model)
 }
 
 /// Errors of one method on rows it has not seen.
@@ -89,10 +74,10 @@ struct Score {
 fn cross_validate(data: &Motorcycle, settings: &Settings, seed: u64) -> Outcome<Score> {
     let (mut actual, mut predicted, mut deviation) = (Vec::new(), Vec::new(), Vec::new());
     for Fold { train, test } in data.folds(seed) {
-        let prediction = fit(&table(data, &train), settings)?.predict(&table(data, &test), LEVEL)?;
+        let prediction = fit(&table(data, &train), settings)?.predict(&table(data, &test), &Control::new())?.values;
         actual.extend(test.iter().map(|&row| data.original[row]));
-        predicted.extend(prediction.mean);
-        deviation.extend(prediction.std);
+        predicted.extend(&prediction.mean);
+        deviation.extend(&prediction.std);
     }
     Ok(Score { rmse: rmse(&actual, &predicted), nll: nll(&actual, &predicted, &deviation) })
 }
@@ -106,21 +91,22 @@ impl Demo {
         let data = Motorcycle::new(self.seed);
         let table = table(&data, &(0..data.times.len()).collect::<Vec<_>>());
         let methods = methods();
-        let fits: Vec<Regression> =
+        let fits: Vec<TableModel> =
             methods.iter().map(|method| fit(&table, &method.settings)).collect::<Outcome<_>>()?;
         let mut text = self.text(&data, &methods, &fits)?;
         let pages = Pages { page: Some(&self.report), figures: self.figures.as_deref() };
         if self.report.exists() && !self.force {
             writeln!(text, "\n{} exists and is left as it is; --force writes it anew.", self.report.display())?;
         } else {
-            let written = pages.write(&fits[JOINT], &table, "the motorcycle data, six rows made wrong")?;
+            let written =
+                pages.write(&fits[JOINT], &table, "the motorcycle data, six rows made wrong", &Control::new())?;
             writeln!(text, "\nWrote the {}: open it in a browser.", written.join(" and the "))?;
         }
         std::io::stdout().lock().write_all(text.as_bytes())?;
         Ok(Ending::Done)
     }
 
-    fn text(&self, data: &Motorcycle, methods: &[Method], fits: &[Regression]) -> Outcome<String> {
+    fn text(&self, data: &Motorcycle, methods: &[Method], fits: &[TableModel]) -> Outcome<String> {
         let mut out = String::new();
         let n = data.times.len();
         writeln!(out, "Motorcycle crash data (Silverman 1985): {n} rows, acceleration of the head (g)")?;
@@ -142,22 +128,22 @@ impl Demo {
         writeln!(out, "  {:<40} {:>8} {:>6} {:>6} {:>11}", "", "powers", "rows", "iter-", "how it")?;
         writeln!(out, "  {:<40} {:>8} {:>6} {:>6} {:>11}", "", "kept", "in use", "ations", "ended")?;
         for (method, fit) in methods.iter().zip(fits) {
-            let model = &fit.model;
+            let regression = fit.regression();
             writeln!(
                 out,
                 "  {:<40} {:>8} {:>5.0}% {:>6} {:>11}",
                 method.name,
-                format!("{} of {DEGREE}", kept_count(fit)),
-                100.0 * model.effective_rows(),
-                model.iterations(),
-                status(model),
+                format!("{} of {DEGREE}", kept_count(regression)),
+                100.0 * regression.model().effective_rows(),
+                regression.model().iterations(),
+                status(regression),
             )?;
         }
 
         writeln!(out, "  The paper's recipe damps every step and is stopped after 1000 of them.")?;
 
-        features(&mut out, &fits[JOINT])?;
-        flagged_rows(&mut out, data, &fits[JOINT])?;
+        features(&mut out, fits[JOINT].regression())?;
+        flagged_rows(&mut out, data, fits[JOINT].regression())?;
 
         writeln!(out, "\n{FOLDS}-fold cross-validation, trained on wrong rows too, tested on original targets")?;
         writeln!(out, "(the first and the last row are always trained on)")?;
@@ -176,12 +162,12 @@ fn kept_count(fit: &Regression) -> usize {
     fit.feature_summaries().iter().filter(|feature| feature.kept).count()
 }
 
-fn status(model: &FittedModel) -> &'static str {
-    match model.status() {
-        robustard::Status::Converged => "converged",
-        robustard::Status::IterationLimit => "stopped",
-        robustard::Status::Interrupted => "interrupted",
-        robustard::Status::NumericalTrouble => "trouble",
+fn status(regression: &Regression) -> &'static str {
+    match regression.status() {
+        Status::Converged => "converged",
+        Status::IterationLimit => "stopped",
+        Status::Interrupted => "interrupted",
+        _ => "trouble",
     }
 }
 
@@ -197,7 +183,7 @@ fn features(out: &mut String, fit: &Regression) -> std::fmt::Result {
 
 fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Regression) -> std::fmt::Result {
     const MOST_SHOWN: usize = 10;
-    let diagnostics = fit.model.diagnose();
+    let diagnostics = fit.diagnostics();
     let flagged = diagnostics.flagged_rows();
     let hits = flagged.iter().filter(|row| data.wrong.contains(row)).count();
     let threshold = diagnostics.threshold;
@@ -205,8 +191,8 @@ fn flagged_rows(out: &mut String, data: &Motorcycle, fit: &Regression) -> std::f
     writeln!(out, "rows predict: {}; {hits} of the {WRONG_ROWS} wrong ones are among them.", flagged.len())?;
     writeln!(out, "  {:>5} {:>6} {:>8} {:>10} {:>6}", "row", "time", "actual", "predicted", "off")?;
     for &row in flagged.iter().take(MOST_SHOWN) {
-        let predicted = fit.actual(row) - fit.target.deviation * diagnostics.loo_residual[row];
-        let (time, actual, off) = (data.times[row], data.target[row], diagnostics.z[row]);
+        let (time, actual) = (data.times[row], data.target[row]);
+        let (predicted, off) = (diagnostics.predicted[row], diagnostics.z[row]);
         let mark = if data.wrong.contains(&row) { "  made wrong" } else { "  as measured" };
         writeln!(out, "  {:>5} {time:>6.1} {actual:>8.1} {predicted:>10.1} {off:>6.1}{mark}", row + 1)?;
     }

@@ -5,16 +5,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard::{Settings, SolverKind, Status};
-use robustard_report::{counted, noise_words, short, status_words};
-use robustard_table::{Fitted, Regression, Table, read, save_model, write};
-use serde_json::json;
+use robustard::{Regression, Status};
+use robustard_report::{counted, noise_words, reason_words, short, solver_name, status_words, time_words};
+use robustard_table::{Fitted, Table, TableModel, read, save_model, write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::{self, say};
 use crate::diagnose::row_table;
-use crate::progress::FitProgress;
+use crate::json::Summary;
+use crate::progress::control;
 use crate::report::{Pages, refuse_figures, source_name};
 use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 
@@ -55,7 +55,7 @@ pub struct Fit {
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(long, help_heading = "Output")]
     quiet: bool,
     /// Overwrite existing files
@@ -82,30 +82,30 @@ impl Fit {
     fn run_with_outputs(&self) -> Outcome<Ending> {
         self.check_outputs()?;
         self.fitting.limit_threads()?;
-        let options = self.fitting.options()?;
+        let recipe = self.fitting.recipe()?;
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
-        let mut progress = FitProgress::new(self.quiet, options.settings.tolerance)?;
-        let Fitted { regression, notes } = Regression::fit(&table, &options, &mut progress)?;
-        drop(progress);
+        let control = control(self.quiet, recipe.settings().tolerance)?;
+        let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
         if let Some(path) = &self.output {
-            save_model(&regression, path)?;
+            save_model(&model, path)?;
         }
         if let Some(path) = &self.rows {
-            write(&row_table(&regression, &table)?, path)?;
+            write(&row_table(&model, &table)?, path)?;
         }
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
-        let written = pages.write(&regression, &table, &source_name(&self.table))?;
+        let written = pages.write(&model, &table, &source_name(&self.table), &control)?;
+        drop(control);
         if !self.quiet {
             notes.iter().for_each(|note| say(&format!("note: {note}")));
         }
         let text = if self.json {
-            format!("{:#}\n", as_json(&regression, &table)?)
+            format!("{}\n", serde_json::to_string_pretty(&Summary::new(&model, &table)?)?)
         } else if self.quiet {
             String::new()
         } else {
-            self.summary(&regression, &table, &noise_words(&regression.options.settings), &written)?
+            self.summary(&model, &table, &written)?
         };
-        let ending = match regression.model.status() {
+        let ending = match model.regression().status() {
             Status::Converged => Ending::Done,
             _ if self.fitting.strict => Ending::NotConverged,
             _ => Ending::Done,
@@ -149,26 +149,27 @@ impl Fit {
         Ok(())
     }
 
-    fn summary(&self, regression: &Regression, table: &Table, noise: &str, pages: &[String]) -> Outcome<String> {
+    fn summary(&self, model: &TableModel, table: &Table, pages: &[String]) -> Outcome<String> {
         let mut out = String::new();
-        data(&mut out, &self.table, regression, table)?;
-        let model = &regression.model;
-        let how = status_words(model.status());
-        writeln!(out, "Fit      {}, {noise}", solver_name(&regression.options.settings))?;
+        data(&mut out, &self.table, model, table)?;
+        let regression = model.regression();
+        let (solver, noise) = (solver_name(regression.settings().solver), noise_words(regression.noise()));
+        writeln!(out, "Fit      {solver}, {noise}")?;
         writeln!(
             out,
-            "         {} iterations, {:.2} s, {how}",
-            model.iterations(),
-            model.outcome.elapsed.as_secs_f64()
+            "         {} iterations, {} in all, {}",
+            regression.model().iterations(),
+            time_words(regression.elapsed()),
+            status_words(regression.status())
         )?;
-        if let Some(choice) = &regression.choice {
-            writeln!(out, "         {} features, chosen:", regression.options.features.kind)?;
-            for reason in &choice.reasons {
-                wrapped(reason, 69).iter().try_for_each(|line| writeln!(out, "           {line}"))?;
+        if let Some(selection) = regression.selection() {
+            writeln!(out, "         {} features, chosen:", regression.features())?;
+            for reason in &selection.reasons {
+                wrapped(&reason_words(reason), 69).iter().try_for_each(|line| writeln!(out, "           {line}"))?;
             }
         }
-        let quality = &regression.quality;
-        let aside = match regression.set_aside.len() {
+        let quality = regression.quality();
+        let aside = match regression.set_aside().len() {
             0 => String::new(),
             count => format!(", without the {} set aside", counted(count, "row")),
         };
@@ -185,11 +186,11 @@ impl Fit {
                 out,
                 "         (too good: {} learnt from {} rows; see robustard compare)",
                 counted(regression.learnt_relevances(), "relevance"),
-                regression.rows.len()
+                regression.row_count()
             )?;
         }
         features(&mut out, regression)?;
-        rows(&mut out, regression, table)?;
+        rows(&mut out, model, table)?;
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
         let all: Vec<String> = files.chain(pages.iter().cloned()).collect();
@@ -203,15 +204,15 @@ impl Fit {
     }
 }
 
-fn data(out: &mut String, path: &Path, regression: &Regression, table: &Table) -> Outcome<()> {
-    let encoder = &regression.encoder;
+fn data(out: &mut String, path: &Path, model: &TableModel, table: &Table) -> Outcome<()> {
+    let encoder = model.encoder();
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     let (rows, columns) = (counted(table.row_count(), "row"), counted(table.names().len(), "column"));
     writeln!(out, "Data     {}: {rows}, {columns}", clipped(&name, 40))?;
-    if regression.rows.len() < table.row_count() {
-        writeln!(out, "         {} rows fitted", regression.rows.len())?;
+    if model.rows().len() < table.row_count() {
+        writeln!(out, "         {} rows fitted", model.rows().len())?;
     }
-    let features = regression.features.names(&encoder.names()).len();
+    let features = model.regression().design().feature_count();
     let (columns, features) = (counted(encoder.columns.len(), "column"), counted(features, "feature"));
     writeln!(out, "         predicting {} from {columns} ({features})", clipped(&encoder.target, 28))?;
     for left_out in &encoder.left_out {
@@ -234,8 +235,9 @@ fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
     if kept > MOST_FEATURES {
         writeln!(out, "         and {} more", kept - MOST_FEATURES)?;
     }
-    if let Some(intercept) = regression.intercept_in_units().filter(|_| regression.options.intercept) {
-        writeln!(out, "         {:<24} {:>12}", "(intercept)", short(intercept))?;
+    let design = regression.design();
+    if design.is_linear() && design.has_intercept() {
+        writeln!(out, "         {:<24} {:>12}", "(intercept)", short(regression.intercept()))?;
     }
     let pruned: Vec<&str> =
         summaries.iter().filter(|summary| !summary.kept).map(|summary| summary.name.as_str()).collect();
@@ -245,8 +247,8 @@ fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
     Ok(())
 }
 
-fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()> {
-    let diagnostics = regression.diagnose();
+fn rows(out: &mut String, model: &TableModel, table: &Table) -> Outcome<()> {
+    let diagnostics = model.regression().diagnostics();
     let flagged = diagnostics.flagged_rows();
     if flagged.is_empty() {
         let by = match diagnostics.outlier_probability {
@@ -258,7 +260,7 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
     }
     let count = if flagged.len() == 1 { "1 row looks".to_owned() } else { format!("{} rows look", flagged.len()) };
     writeln!(out, "Rows     {count} wrong; actual and predicted from the other rows:")?;
-    let ids = regression.encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+    let ids = model.encoder().id.as_ref().map(|id| table.texts(id)).transpose()?;
     writeln!(
         out,
         "         {:<20} {:>12} {:>12} {:>8}",
@@ -268,10 +270,9 @@ fn rows(out: &mut String, regression: &Regression, table: &Table) -> Outcome<()>
         "s.d. off"
     )?;
     for &row in flagged.iter().take(MOST_ROWS) {
-        let place = regression.rows[row];
+        let place = model.rows()[row];
         let id = ids.as_ref().map_or((place + 1).to_string(), |ids| ids[place].clone().unwrap_or_default());
-        let actual = regression.actual(row);
-        let predicted = actual - regression.target.deviation * diagnostics.loo_residual[row];
+        let (actual, predicted) = (diagnostics.actual[row], diagnostics.predicted[row]);
         let off = diagnostics.z[row];
         writeln!(out, "         {} {:>12} {:>12} {off:>8.1}", padded(&id, 20), short(actual), short(predicted))?;
     }
@@ -312,54 +313,4 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-fn solver_name(settings: &Settings) -> &'static str {
-    match settings.solver {
-        SolverKind::Em => "EM",
-        SolverKind::Mackay => "MacKay",
-        SolverKind::IrlsL2 => "ℓ2-IRLS",
-        SolverKind::IrlsL1 => "ℓ1-IRLS",
-        SolverKind::Gradient => "gradient",
-        SolverKind::Growing => "growing",
-    }
-}
-
-fn as_json(regression: &Regression, table: &Table) -> Outcome<serde_json::Value> {
-    let model = &regression.model;
-    let diagnostics = regression.diagnose();
-    let ids = regression.encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
-    let target = table.role(&regression.encoder.target, "the target")?;
-    let flagged: Vec<serde_json::Value> = diagnostics
-        .flagged_rows()
-        .into_iter()
-        .map(|row| {
-            let actual = target[regression.rows[row]];
-            json!({
-                "row": regression.rows[row] + 1,
-                "id": ids.as_ref().and_then(|ids| ids[regression.rows[row]].clone()),
-                "actual": actual,
-                "predicted": actual - regression.target.deviation * diagnostics.loo_residual[row],
-                "z": diagnostics.z[row],
-            })
-        })
-        .collect();
-    let variance = regression.target.deviation.powi(2);
-    Ok(json!({
-        "target": regression.encoder.target,
-        "status": model.status(),
-        "iterations": model.iterations(),
-        "seconds": model.outcome.elapsed.as_secs_f64(),
-        "evidence": -model.neg_log_evidence,
-        "mean": model.coefficients,
-        "weight_precision": model.weight_precision,
-        "noise_variance": model.rows.noise_variance.iter().map(|v| v * variance).collect::<Vec<_>>(),
-        "intercept": regression.intercept_in_units(),
-        "features": regression.feature_summaries(),
-        "flagged_rows": flagged,
-        "quality": regression.quality,
-        "left_out": regression.encoder.left_out,
-        "choice": regression.choice,
-        "set_aside": regression.set_aside.iter().map(|&row| regression.rows[row] + 1).collect::<Vec<_>>(),
-    }))
 }

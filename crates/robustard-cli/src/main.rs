@@ -6,6 +6,7 @@ mod compare;
 mod demo;
 mod diagnose;
 mod fit;
+mod json;
 mod predict;
 mod progress;
 mod report;
@@ -31,7 +32,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
   robustard predict houses.model new.csv -o predicted.csv
   robustard demo
 
-Exit codes: 0 fine, 1 data or run-time error, 2 usage, 3 not converged under --strict."
+Exit codes: 0 fine, 1 data or run-time error, 2 usage, 3 not converged under --strict, 130 predict or compare interrupted\n(an interrupted fit keeps its model and ends with 0)."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -80,6 +81,8 @@ enum Ending {
     Done,
     /// The fit did not converge and `--strict` was given.
     NotConverged,
+    /// Ctrl-C, before there was a whole result.
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -97,6 +100,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Interrupted) => ExitCode::from(130),
         Ok(Ending::NotConverged) => {
             say("error: the fit has not converged (--strict)");
             ExitCode::from(3)

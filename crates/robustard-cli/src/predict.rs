@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use robustard_table::{Table, load_model, read, write};
+use robustard_table::{ModelError, Table, load_model, read, write};
 
 use crate::args::TableArguments;
 use crate::colour::say;
+use crate::progress::control;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `predict`.
@@ -30,7 +31,7 @@ pub struct Predict {
     /// Share of new observations that the intervals should hold
     #[arg(long, default_value_t = 0.95, value_parser = level)]
     level: f64,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(long)]
     quiet: bool,
     /// Overwrite an existing file
@@ -50,12 +51,18 @@ impl Predict {
     /// Predicts and writes.
     pub fn run(&self) -> Outcome<Ending> {
         refuse_to_overwrite(&self.output, self.force)?;
-        let regression = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options(&regression.encoder.id))?;
-        let prediction = regression.predict(&table, self.level)?;
+        let model = load_model(&self.model)?;
+        let encoder = model.encoder();
+        let table = read(&self.table, &self.reading.options(&encoder.id))?;
+        let control = control(self.quiet, model.regression().settings().tolerance)?;
+        let prediction = match model.predict(&table, &control) {
+            Err(ModelError::Regression(robustard::Error::Stopped)) => return Ok(Ending::Interrupted),
+            prediction => prediction?,
+        };
+        drop(control);
+        let interval = prediction.values.interval(self.level)?;
         let mut notes = prediction.notes.clone();
-        let used: Vec<&String> = regression.encoder.columns.iter().map(|column| &column.name).collect();
-        let encoder = &regression.encoder;
+        let used: Vec<&String> = encoder.columns.iter().map(|column| &column.name).collect();
         let is_known = |name: &String| {
             used.contains(&name)
                 || *name == encoder.target
@@ -78,10 +85,10 @@ impl Predict {
             Table::number_column(all)
         };
         let columns = vec![
-            ("prediction".to_owned(), spread(&prediction.mean)),
-            ("std".to_owned(), spread(&prediction.std)),
-            ("lower".to_owned(), spread(&prediction.lower)),
-            ("upper".to_owned(), spread(&prediction.upper)),
+            ("prediction".to_owned(), spread(&prediction.values.mean)),
+            ("std".to_owned(), spread(&prediction.values.std)),
+            ("lower".to_owned(), spread(&interval.lower)),
+            ("upper".to_owned(), spread(&interval.upper)),
         ];
         let result = if self.only {
             let id = encoder.id.iter().filter_map(|id| Some((id.clone(), table.column(id).ok()?.clone())));

@@ -1,11 +1,10 @@
 //! Progress of long work, on standard error and on a terminal only.
 
 use std::io::IsTerminal;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use robustard::{Iteration, Observer, Stop};
+use robustard::{Control, Progress, Stop};
 
 use crate::Outcome;
 
@@ -26,7 +25,14 @@ impl Bar {
         Self { bar: None, is_shown: !quiet && std::io::stderr().is_terminal(), started: Instant::now() }
     }
 
-    /// Shows that the share `done` of the work is done; the bar never goes back.
+    /// Another part of the work begins: the bar starts anew.
+    pub fn restart(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(0);
+        }
+    }
+
+    /// Shows that the share `done` of the work is done; within a part the bar never goes back.
     pub fn show(&mut self, done: f64, message: impl FnOnce() -> String) {
         if !self.is_shown || self.started.elapsed() < PATIENCE {
             return;
@@ -52,7 +58,7 @@ impl Drop for Bar {
 }
 
 /// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
-fn stopped_by_interrupt() -> Outcome<Stop> {
+pub fn stopped_by_interrupt() -> Outcome<Stop> {
     let stop = Stop::default();
     let seen = stop.clone();
     ctrlc::set_handler(move || {
@@ -64,36 +70,67 @@ fn stopped_by_interrupt() -> Outcome<Stop> {
     Ok(stop)
 }
 
-/// Shows a fit and stops it at Ctrl-C.
-pub struct FitProgress {
-    stop: Stop,
+/// Shows work and stops it at Ctrl-C.
+pub fn control(quiet: bool, tolerance: f64) -> Outcome<Control> {
+    let mut shown = Shown { bar: Bar::new(quiet), stage: String::new(), tolerance, first_change: tolerance };
+    Ok(Control::new().with_stop(stopped_by_interrupt()?).with_observer(move |progress| shown.update(progress)))
+}
+
+/// What a bar shows of work.
+struct Shown {
     bar: Bar,
-    /// The change at which the fit is done, and the largest so far.
+    stage: String,
+    /// The change at which a fit is done, and the largest so far.
     tolerance: f64,
     first_change: f64,
 }
 
-impl FitProgress {
-    pub fn new(quiet: bool, tolerance: f64) -> Outcome<Self> {
-        let stop = stopped_by_interrupt()?;
-        Ok(Self { stop, bar: Bar::new(quiet), tolerance, first_change: tolerance })
+impl Shown {
+    fn update(&mut self, progress: Progress<'_>) {
+        match progress {
+            Progress::Stage(stage) => {
+                self.stage = stage.to_string();
+                self.first_change = self.tolerance;
+                self.bar.restart();
+                self.show(0.0, String::new());
+            }
+            Progress::Share(share) => self.show(share, String::new()),
+            Progress::Iteration(record) => {
+                let change = record.weight_change.max(record.noise_change.unwrap_or(0.0));
+                self.first_change = self.first_change.max(change);
+                // How much of the way from the first change to the tolerance is done, on a log scale.
+                let way = (self.first_change / self.tolerance).ln();
+                let done = (self.first_change / change.max(self.tolerance)).ln() / way.max(f64::MIN_POSITIVE);
+                self.show(done, format!(", iteration {}, objective {:.2}", record.iteration, record.objective));
+            }
+            _ => {}
+        }
+    }
+
+    fn show(&mut self, done: f64, detail: String) {
+        let stage = &self.stage;
+        self.bar.show(done, || format!("{stage}{detail} (Ctrl-C keeps what there is)"));
     }
 }
 
-impl Observer for FitProgress {
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
-        let record = iteration.record;
-        let change = record.weight_change.max(record.noise_change.unwrap_or(0.0));
-        self.first_change = self.first_change.max(change);
-        // How much of the way from the first change to the tolerance is done, on a log scale.
-        let done = (self.first_change / change.max(self.tolerance)).ln() / (self.first_change / self.tolerance).ln();
-        self.bar.show(done, || {
-            format!("iteration {}, objective {:.2} (Ctrl-C keeps what there is)", record.iteration, record.objective)
-        });
-        if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
+#[cfg(test)]
+mod tests {
+    use robustard::Stage;
 
-    fn stop(&self) -> Stop {
-        self.stop.clone()
+    use super::*;
+
+    /// A full bar of one part does not stay full in the next.
+    #[test]
+    fn the_bar_starts_anew_with_every_stage() {
+        let bar = Bar { bar: Some(ProgressBar::hidden()), is_shown: true, started: Instant::now() - 2 * PATIENCE };
+        let mut shown = Shown { bar, stage: String::new(), tolerance: 1e-4, first_change: 1e-4 };
+        let position = |shown: &Shown| shown.bar.bar.as_ref().unwrap().position();
+        shown.update(Progress::Share(1.0));
+        assert_eq!(position(&shown), LENGTH as u64);
+        shown.update(Progress::Stage(&Stage::Diagnosing));
+        assert_eq!(position(&shown), 0);
+        shown.update(Progress::Share(0.5));
+        assert_eq!(position(&shown), 500);
+        assert_eq!(shown.stage, "diagnosing rows");
     }
 }

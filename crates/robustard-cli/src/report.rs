@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use robustard::Control;
 use robustard_report::{Report, counted};
-use robustard_table::{Regression, Table, io_words, write_whole};
+use robustard_table::{Table, TableModel, io_words, write_whole};
 
 use crate::args::FittedTable;
 use crate::colour::say;
+use crate::progress::control;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `report`.
@@ -34,9 +36,10 @@ impl ReportCommand {
         if let Some(folder) = &self.figures {
             refuse_figures(folder, self.of.force)?;
         }
-        let (regression, table) = self.of.open()?;
+        let (model, table) = self.of.open()?;
         let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref() };
-        for written in pages.write(&regression, &table, &source_name(&self.of.table))? {
+        let control = control(self.of.quiet, model.regression().settings().tolerance)?;
+        for written in pages.write(&model, &table, &source_name(&self.of.table), &control)? {
             if !self.of.quiet {
                 say(&format!("wrote {written}"));
             }
@@ -73,11 +76,11 @@ pub struct Pages<'a> {
 
 impl Pages<'_> {
     /// Writes what is asked for; the result says what was written.
-    pub fn write(&self, regression: &Regression, table: &Table, source: &str) -> Outcome<Vec<String>> {
+    pub fn write(&self, model: &TableModel, table: &Table, source: &str, control: &Control) -> Outcome<Vec<String>> {
         if self.page.is_none() && self.figures.is_none() {
             return Ok(Vec::new());
         }
-        let report = Report::new(regression, table, source)?;
+        let report = Report::new(model, table, source, control)?;
         let mut written = Vec::new();
         if let Some(folder) = self.figures {
             let figures = report.figures();

@@ -17,9 +17,9 @@ fn write_files(folder: &Folder) {
     assert!(folder.run(&model).status.success());
     let bytes = std::fs::read(folder.path("good.model")).unwrap();
     folder.file("truncated.model", &bytes[..bytes.len() / 2]);
-    let newer = text(&bytes[..]).contains("\"version\":\"1\"");
+    let newer = text(&bytes[..]).contains("\"version\":\"2\"");
     assert!(newer, "the version is in the header");
-    let place = bytes.windows(13).position(|part| part == b"\"version\":\"1\"").unwrap();
+    let place = bytes.windows(13).position(|part| part == b"\"version\":\"2\"").unwrap();
     let mut newer = bytes.clone();
     newer[place + 11] = b'9';
     folder.file("newer.model", newer);
@@ -119,8 +119,8 @@ fn cases() -> Vec<Case> {
         fit("houses.csv --target price --preset fast", 2),
         fit("houses.csv --target price --solver newton", 2),
         fit("houses.csv --target price --noise loud", 2),
-        fit("houses.csv --target price --noise-prior cauchy", 2),
-        fit("houses.csv --target price --noise-prior student-t:-1", 2),
+        fit("houses.csv --target price --noise cauchy", 2),
+        fit("houses.csv --target price --noise student-t:-1", 2),
         fit("houses.csv --target price --set damping_noise=2", 2),
         fit("houses.csv --target price --set damping", 2),
         fit("houses.csv --target price --set tolerence=1e-3", 2),

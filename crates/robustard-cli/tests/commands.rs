@@ -100,7 +100,7 @@ fn tables_come_through_pipes_and_results_as_json() {
             "--exclude",
             "name",
             "--json",
-            "--noise-prior",
+            "--noise",
             "contaminated",
             "--solver",
             "mackay",
@@ -115,7 +115,7 @@ fn tables_come_through_pipes_and_results_as_json() {
     assert_eq!(value["status"], "converged");
     assert_eq!(value["flagged_rows"][0]["row"], 8);
     assert_eq!(value["noise_variance"].as_array().unwrap().len(), 100);
-    for key in ["weight_precision", "mean", "evidence", "iterations", "features", "quality"] {
+    for key in ["fitted", "seconds", "evidence", "iterations", "features", "quality"] {
         assert!(!value[key].is_null(), "{key}");
     }
 }
@@ -154,7 +154,7 @@ fn methods_are_compared_on_the_same_folds() {
         assert!(out.contains(wanted), "{wanted} is not in\n{out}");
     }
     assert!(out.lines().all(|line| line.chars().count() <= 80), "{out}");
-    let json = robustard(&[&common[..], &["--json", "--noise-prior", "contaminated"]].concat());
+    let json = robustard(&[&common[..], &["--json", "--noise", "contaminated"]].concat());
     let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let methods = value["methods"].as_array().unwrap();
     assert_eq!(methods.len(), 9);

@@ -17,7 +17,7 @@ fn shown(folder: &Folder, arguments: &[&str]) -> String {
     out
 }
 
-/// "0.01 s" and the column of seconds become "[time]".
+/// Times such as "12 ms in all", and the column of seconds, become "[time]".
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| word.split_once('.').is_some_and(|(_, digits)| digits.len() == 2);
     let mut seconds_column = false;
@@ -26,9 +26,14 @@ fn without_times(text: &str) -> String {
         let words: Vec<&str> = line.split(' ').collect();
         let place = match words.last() {
             Some(last) if seconds_column && is_time(last) => Some(words.len() - 1),
-            _ => (1..words.len()).find(|&k| words[k] == "s," && is_time(words[k - 1])).map(|k| k - 1),
+            _ => words.windows(4).position(|words| words[2..] == ["in", "all,"]),
         };
-        let kept = words.iter().enumerate().map(|(k, word)| if Some(k) == place { "[time]" } else { word });
+        let is_unit = |word: &str| ["s", "ms"].contains(&word);
+        let kept = words.iter().enumerate().filter_map(|(k, word)| match place {
+            Some(place) if k == place => Some("[time]"),
+            Some(place) if k == place + 1 && is_unit(word) => None,
+            _ => Some(*word),
+        });
         out += &kept.collect::<Vec<_>>().join(" ");
         out.push('\n');
         seconds_column |= line.trim_end().ends_with("seconds");

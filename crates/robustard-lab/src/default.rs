@@ -1,13 +1,13 @@
 //! The default against what it replaces: shared noise, the paper's recipe, fixed lengthscales; and against itself with the wrong
 //! rows removed.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
+use robustard::features::{FeatureKind, Lengthscale};
 use robustard::metrics::{coverage, mean, rmse, top_k_recall};
-use robustard::{Iteration, Preset, Settings};
-use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions};
+use robustard::{Choice, Control, Interval, Noise, Preset, Recipe, RecipeError, Settings};
+use robustard_report::reason_words;
+use robustard_table::{EncodeOptions, ModelError, TableModel};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
@@ -50,25 +50,20 @@ impl Method {
         }
     }
 
-    fn options(self, target: &str, seed: u64) -> RegressionOptions {
-        let (kind, settings, is_auto) = match self {
-            Self::Default | Self::Cleaned => (FeatureKind::Linear, Settings::default(), true),
-            Self::LearntShared => {
-                (FeatureKind::Smooth { centres: None }, Settings::default().with_shared_noise(), false)
-            }
-            Self::FixedShared => {
-                (FeatureKind::Fourier { features: FEATURES }, Settings::default().with_shared_noise(), false)
-            }
-            Self::FixedRobust => (FeatureKind::Fourier { features: FEATURES }, Settings::default(), false),
-            Self::Paper => (FeatureKind::Fourier { features: FEATURES }, Settings::preset(Preset::Paper), false),
+    fn recipe(self, seed: u64) -> Result<Recipe, RecipeError> {
+        let smooth = Choice::Given(FeatureKind::smooth());
+        let fourier = Choice::Given(FeatureKind::fourier(FEATURES).expect("so many features are fine"));
+        let [shared, robust] = [Noise::Shared, Noise::default()].map(Choice::Given);
+        let recipe = match self {
+            Self::Default | Self::Cleaned => Recipe::default(),
+            Self::LearntShared => Recipe::new(smooth, shared),
+            Self::FixedShared => Recipe::new(fourier, shared).with_lengthscale(Lengthscale::Usual)?,
+            Self::FixedRobust => Recipe::new(fourier, robust).with_lengthscale(Lengthscale::Usual)?,
+            Self::Paper => Recipe::new(fourier, robust)
+                .with_settings(Settings::preset(Preset::Paper))?
+                .with_lengthscale(Lengthscale::Usual)?,
         };
-        RegressionOptions {
-            encode: EncodeOptions::new(target),
-            features: FeatureOptions { kind, lengthscale: Lengthscale::Usual, seed, standardize: true, centre: true },
-            intercept: true,
-            settings,
-            auto: Auto { features: is_auto, noise: is_auto },
-        }
+        Ok(recipe.with_seed(seed))
     }
 }
 
@@ -101,31 +96,27 @@ pub struct Score {
 
 /// Fits one split by one method.
 pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method: Method) -> Result<Score, LabError> {
-    let failed = |error| LabError::Fit {
+    let failed = |error: ModelError| LabError::Fit {
         set: set.name.to_owned(),
         seed,
         method: method.name().to_owned(),
         error: Box::new(error),
     };
     let table = if method == Method::Cleaned { split.clean() } else { split.train.clone() };
+    let recipe = method.recipe(seed).map_err(robustard::Error::from)?;
+    let (columns, control) = (EncodeOptions::new(set.target), Control::new());
     let start = Instant::now();
-    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-    let fitted = Regression::fit(&table, &method.options(set.target, seed), &mut silent).map_err(failed)?;
+    let model = TableModel::fit(&table, &columns, &recipe, &control).map_err(failed)?.model;
     let seconds = start.elapsed().as_secs_f64();
-    let regression = fitted.regression;
+    let prediction = model.predict(&split.test, &control).map_err(failed)?.values;
+    let regression = model.regression();
     let mut covered = [0.0; 3];
     for (share, level) in covered.iter_mut().zip([0.5, 0.8, 0.95]) {
-        let prediction = regression.predict(&split.test, level).map_err(failed)?;
-        *share = coverage(&split.test_target, &prediction.lower, &prediction.upper);
+        let Interval { lower, upper, .. } = prediction.interval(level)?;
+        *share = coverage(&split.test_target, &lower, &upper);
     }
-    let prediction = regression.predict(&split.test, 0.95).map_err(failed)?;
-    let settings = &regression.options.settings;
-    let noise = match settings.noise {
-        robustard::NoiseKind::Shared => "shared".to_owned(),
-        robustard::NoiseKind::PerRow => settings.noise_prior.to_string(),
-    };
     let recall = (!split.wrong.is_empty() && method != Method::Cleaned).then(|| {
-        let z: Vec<f64> = regression.diagnose().z.iter().map(|z| z.abs()).collect();
+        let z: Vec<f64> = regression.diagnostics().z.iter().map(|z| z.abs()).collect();
         top_k_recall(&z, &split.wrong)
     });
     Ok(Score {
@@ -133,8 +124,8 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
         contamination,
         seed,
         method,
-        fit: format!("{} {noise}", regression.options.features.kind),
-        reasons: regression.choice.as_ref().map_or(Vec::new(), |choice| choice.reasons.clone()),
+        fit: format!("{} {}", regression.features(), regression.noise()),
+        reasons: regression.selection().map_or(Vec::new(), |chosen| chosen.reasons.iter().map(reason_words).collect()),
         rmse: rmse(&split.test_target, &prediction.mean),
         nll: -mean(&prediction.log_density(&split.test_target)),
         coverage: covered,

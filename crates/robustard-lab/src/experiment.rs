@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use robustard::NoiseKind;
 use robustard_baselines::Baseline;
 use robustard_table::Table;
 
 use crate::kernel::kernel_sample;
-use crate::method::{Basis, Method, Solver};
+use crate::method::{Basis, Method, RowNoise, Solver};
 use crate::neural::{Embeddings, Ranking};
 use crate::protocol::{DATA_SETS, DataSet};
 use crate::results::Job;
@@ -318,7 +317,7 @@ impl Experiment {
         let mut text = format!("first seed {FIRST_SEED}\n");
         for solver in Solver::ALL {
             for basis in Basis::ALL {
-                for noise in [NoiseKind::Shared, NoiseKind::PerRow] {
+                for noise in [RowNoise::Shared, RowNoise::PerRow] {
                     let belongs = (basis == Basis::Kernel) == (self == Self::Kernel);
                     if belongs && self != Self::Stars {
                         text.push_str(&format!("{:?}\n", solver.settings(noise, basis)));

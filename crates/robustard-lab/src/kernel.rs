@@ -1,6 +1,7 @@
 //! The paper's kernel regression: one basis function on every training row of Boston, lengthscale fixed.
 
-use robustard::features::Kernel;
+use faer::Par;
+use robustard::features::{Curve, Shape};
 use robustard_table::Table;
 
 use crate::LabError;
@@ -13,8 +14,15 @@ use crate::trial::Sample;
 pub fn kernel_sample(set: &DataSet, table: &Table, contamination: f64, seed: u64) -> Result<Sample, LabError> {
     let sample = sample(set, table, contamination, seed, |train, test| {
         let p = train.ncols();
-        let map = Kernel::fit(train.as_ref(), vec![(0.5 * p as f64).sqrt(); p])?;
-        Ok([map.transform(train.as_ref())?, map.transform(test.as_ref())?])
+        let curve = Curve {
+            shape: Shape::Gauss,
+            scales: vec![(0.5 * p as f64).sqrt().recip(); p],
+            variance: 1.0,
+            singles: Vec::new(),
+            single_scales: Vec::new(),
+            single_variance: 0.0,
+        };
+        [train, test].map(|inputs| curve.matrix(inputs.as_ref(), train.as_ref(), Par::Seq))
     })?;
     Ok(Sample { basis: Basis::Kernel, ..sample })
 }

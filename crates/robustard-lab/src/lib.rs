@@ -20,7 +20,7 @@ pub mod tabular;
 pub mod trial;
 pub mod verdict;
 
-use robustard_table::{RegressionError, TableError};
+use robustard_table::TableError;
 use thiserror::Error;
 
 /// Why an experiment could not be run.
@@ -51,15 +51,12 @@ pub enum LabError {
     /// A baseline failed.
     #[error(transparent)]
     Baseline(#[from] robustard_baselines::BaselineError),
-    /// Features could not be made.
-    #[error(transparent)]
-    Features(#[from] robustard::features::FeatureError),
     /// A model cannot predict.
     #[error(transparent)]
     Predict(#[from] robustard::PredictError),
-    /// A regression on a table failed.
+    /// A regression failed.
     #[error(transparent)]
-    Regression(#[from] RegressionError),
+    Regression(#[from] robustard::Error),
     /// A file cannot be read or written.
     #[error("{path}: {reason}")]
     File {
@@ -140,10 +137,10 @@ pub enum LabError {
     },
     /// A matrix cannot be a problem.
     #[error(transparent)]
-    Problem(#[from] robustard::ProblemError),
+    Problem(#[from] robustard::engine::ProblemError),
     /// A solver failed.
     #[error(transparent)]
-    Solver(#[from] robustard::FitError),
+    Solver(#[from] robustard::engine::FitError),
     /// A fit failed.
     #[error("{set}, seed {seed}, {method}: {error}")]
     Fit {
@@ -154,7 +151,7 @@ pub enum LabError {
         /// Method.
         method: String,
         /// Why.
-        error: Box<RegressionError>,
+        error: Box<robustard_table::ModelError>,
     },
 }
 

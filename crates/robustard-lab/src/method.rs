@@ -3,10 +3,29 @@
 use std::fmt;
 use std::str::FromStr;
 
-use robustard::{NoiseKind, Preset, Route, Settings, SolverKind};
+use robustard::engine::Route;
+use robustard::{Noise, Preset, Settings, SolverKind};
 use robustard_baselines::Baseline;
 
 use crate::LabError;
+
+/// Whether rows have a noise of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowNoise {
+    /// One noise variance for all rows.
+    Shared,
+    /// One for each row, with the paper's flat prior.
+    PerRow,
+}
+
+impl From<RowNoise> for Noise {
+    fn from(noise: RowNoise) -> Self {
+        match noise {
+            RowNoise::Shared => Self::Shared,
+            RowNoise::PerRow => Self::Flat,
+        }
+    }
+}
 
 /// A sparse Bayesian solver as the paper names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +75,9 @@ impl Solver {
     /// The settings, one for all data sets, within the ranges of the paper's appendix. How many iterations the paper ran is
     /// not said there; these were chosen on seeds that no trial uses. The gradient's learning rate is what damping is to the
     /// others.
-    pub fn settings(self, noise: NoiseKind, basis: Basis) -> Settings {
+    pub fn settings(self, noise: RowNoise, basis: Basis) -> Settings {
         let (solver, route) = self.engine();
-        let paper = Settings { solver, route, noise, threads: 1, ..Settings::preset(Preset::Paper) };
+        let paper = Settings { solver, route, ..Settings::preset(Preset::Paper).with_noise(noise.into()) };
         let features = match self {
             Self::Em | Self::Mackay | Self::IrlsL2 => Settings { damping_noise: 0.006, max_iterations: 300, ..paper },
             Self::IrlsL1 => Settings {
@@ -117,7 +136,7 @@ pub enum Method {
         /// The solver.
         solver: Solver,
         /// Shared or per row.
-        noise: NoiseKind,
+        noise: RowNoise,
     },
     /// Model-only ARD (one noise for all rows) run to convergence with the engine's own settings: the classic RVM on kernels.
     Converged,
@@ -139,12 +158,12 @@ impl Method {
 
     /// A solver with noise per row.
     pub fn per_row(solver: Solver) -> Self {
-        Self::Ard { solver, noise: NoiseKind::PerRow }
+        Self::Ard { solver, noise: RowNoise::PerRow }
     }
 
     /// A solver with shared noise.
     pub fn shared(solver: Solver) -> Self {
-        Self::Ard { solver, noise: NoiseKind::Shared }
+        Self::Ard { solver, noise: RowNoise::Shared }
     }
 
     /// Names of all methods.
@@ -163,8 +182,8 @@ impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Baseline(baseline) => f.write_str(baseline.name().unwrap_or("baseline")),
-            Self::Ard { solver, noise: NoiseKind::PerRow } => f.write_str(solver.name()),
-            Self::Ard { solver, noise: NoiseKind::Shared } => write!(f, "{}{SHARED}", solver.name()),
+            Self::Ard { solver, noise: RowNoise::PerRow } => f.write_str(solver.name()),
+            Self::Ard { solver, noise: RowNoise::Shared } => write!(f, "{}{SHARED}", solver.name()),
             Self::Converged => f.write_str("shared_converged"),
             Self::Variational => f.write_str("em_blr"),
             Self::Default => f.write_str("default"),
@@ -188,8 +207,8 @@ impl FromStr for Method {
             _ => {}
         }
         let (solver, noise) = match name.strip_suffix(SHARED) {
-            Some(solver) => (solver, NoiseKind::Shared),
-            None => (name, NoiseKind::PerRow),
+            Some(solver) => (solver, RowNoise::Shared),
+            None => (name, RowNoise::PerRow),
         };
         let found = Solver::ALL.into_iter().find(|known| known.name() == solver);
         found
@@ -214,7 +233,7 @@ mod tests {
     #[test]
     fn settings_are_within_the_papers_ranges() {
         for solver in Solver::ALL {
-            let pairs = Basis::ALL.iter().flat_map(|basis| [(NoiseKind::Shared, basis), (NoiseKind::PerRow, basis)]);
+            let pairs = Basis::ALL.iter().flat_map(|basis| [(RowNoise::Shared, basis), (RowNoise::PerRow, basis)]);
             for (noise, basis) in pairs {
                 let settings = solver.settings(noise, *basis);
                 settings.check().unwrap();

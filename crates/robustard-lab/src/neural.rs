@@ -1,6 +1,7 @@
 //! The paper's neural linear model: a linear layer on fixed image embeddings, counts of people with wrong labels in crowded scenes,
 //! refitted without the rows that look worst.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use faer::Mat;
@@ -8,7 +9,7 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard::features::Standardizer;
+use robustard::Standardizer;
 use robustard_table::{ReadOptions, Table, read};
 
 use crate::LabError;
@@ -57,7 +58,7 @@ impl Embeddings {
         let counts = table.role(TARGET, "the target")?;
         let mut columns = Vec::new();
         for name in table.names().iter().filter(|name| *name != TARGET && *name != "id") {
-            columns.extend(table.numbers(name)?);
+            columns.extend(table.numbers(name)?.map(Cow::into_owned));
         }
         Ok(Self { columns, log_count: counts.iter().map(|count| count.ln_1p()).collect() })
     }
@@ -70,7 +71,7 @@ impl Embeddings {
         let (train, test) = order.split_at(n * 4 / 5);
         let part = |rows: &[usize]| Mat::from_fn(rows.len(), self.columns.len(), |i, j| self.columns[j][rows[i]]);
         let standard = Standardizer::fit(part(train).as_ref());
-        let inputs = [standard.transform(part(train).as_ref())?, standard.transform(part(test).as_ref())?];
+        let inputs = [train, test].map(|rows| standard.transform(part(rows).as_ref()));
         let mut z: Vec<f64> = train.iter().map(|&row| self.log_count[row]).collect();
         let scale = moments(&z);
         let mut by_count: Vec<usize> = (0..z.len()).collect();

@@ -1,8 +1,10 @@
 //! The paper's tabular protocol: 80% of the rows for training, at most 2000 of them; a share of the training targets moved by
 //! ±3·N(1, 0.25²) standard deviations; tested on the other rows, whose targets are as they were.
 
+use std::borrow::Cow;
 use std::path::Path;
 
+use faer::Mat;
 use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
@@ -50,6 +52,19 @@ impl DataSet {
         let end = if self.is_compressed { ".csv.gz" } else { ".csv" };
         Ok(read(&folder.join(format!("{}{end}", self.name)), &ReadOptions::default())?)
     }
+
+    /// The inputs of a table of this set: n × p, all columns but the target.
+    pub fn inputs(&self, table: &Table) -> Result<Mat<f64>, LabError> {
+        let names: Vec<String> = table.names().into_iter().filter(|name| name != self.target).collect();
+        let columns: Vec<Cow<'_, [f64]>> =
+            names.iter().map(|name| table.role(name, "a feature")).collect::<Result<_, _>>()?;
+        Ok(Mat::from_fn(table.row_count(), columns.len(), |i, j| columns[j][i]))
+    }
+
+    /// The targets of a table of this set.
+    pub fn targets(&self, table: &Table) -> Result<Vec<f64>, LabError> {
+        Ok(table.role(self.target, "the target")?.into_owned())
+    }
 }
 
 /// Training and test rows of one seed.
@@ -75,13 +90,13 @@ impl Split {
         let order = sample(&mut rng, n, n).into_vec();
         let (train, test) = order.split_at(n * 4 / 5);
         let train = table.take(&train[..train.len().min(MOST_TRAINING_ROWS)]);
-        let mut target = train.role(set.target, "the target")?;
+        let mut target = set.targets(&train)?;
         let scale = moments(&target);
         let count = (contamination * target.len() as f64) as usize;
         let wrong = make_wrong(&mut target, count, &mut rng);
         let train = train.with_columns(vec![(set.target.to_owned(), Table::number_column(target))]);
         let test = table.take(test);
-        let test_target = test.role(set.target, "the target")?;
+        let test_target = set.targets(&test)?;
         Ok(Self { train, wrong, test, test_target, scale })
     }
 

@@ -23,8 +23,9 @@ pub struct Progress<'a> {
     pub job: &'a Job,
 }
 
-/// Runs what is not in the file at `path` yet, whose results must be of the same `description`. `threads` jobs run at a time, each on one thread. Jobs left when `stop` becomes true
-/// are not begun. Returns all results of the file.
+/// Runs what is not in the file at `path` yet, whose results must be of the same `description`. `threads` jobs run at a time, each
+/// on one thread, so that neither results nor times depend on their number. Jobs left when `stop` becomes true are not begun.
+/// Returns all results of the file.
 pub fn run(
     jobs: &[Job],
     path: &Path,
@@ -51,9 +52,9 @@ pub fn run(
     let failures: Mutex<Vec<LabError>> = Mutex::default();
     let fail = |error: LabError| failures.lock().expect("no job panics here").push(error);
     let work = || {
-        let pool = match rayon::ThreadPoolBuilder::new().num_threads(1).build() {
+        let pool = match one_thread() {
             Ok(pool) => pool,
-            Err(error) => return fail(LabError::Threads(error.to_string())),
+            Err(error) => return fail(error),
         };
         while let Some(job) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
             if stop.is_raised() {
@@ -84,6 +85,12 @@ pub fn run(
         1 => Err(failures.remove(0)),
         count => Err(LabError::Failures { count, first: Box::new(failures.remove(0)) }),
     }
+}
+
+/// A pool for one job: what is fitted inside it uses this thread and no other.
+pub(crate) fn one_thread() -> Result<rayon::ThreadPool, LabError> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    pool.map_err(|error| LabError::Threads(error.to_string()))
 }
 
 /// Results are kept with the settings they were made with, and not mixed with others.

@@ -2,8 +2,8 @@
 //! Figure 7).
 
 use faer::Mat;
-use robustard::features::Standardizer;
-use robustard::{FittedModel, Preset, Problem, Settings};
+use robustard::engine::{FittedModel, Problem, fit};
+use robustard::{Preset, Settings, Standardizer};
 use robustard_table::samples::{GIANTS, STARS, pairs};
 
 use crate::LabError;
@@ -30,7 +30,7 @@ impl Stars {
         let raw: Vec<(f64, f64)> = (0..all.len()).filter(is_used).map(|row| all[row]).collect();
         let table = Mat::from_fn(raw.len(), 2, |i, j| if j == 0 { raw[i].0 } else { raw[i].1 });
         let scale = Standardizer::fit(table.as_ref());
-        let standard = scale.transform(table.as_ref())?;
+        let standard = scale.transform(table.as_ref());
         let light: Vec<f64> = standard.col(1).iter().copied().collect();
         let design = Mat::from_fn(raw.len(), 2, |i, j| if j == 0 { 1.0 } else { standard[(i, 0)] });
         // Neither weight is shrunk: there is only one feature, and its sign is the question.
@@ -40,20 +40,16 @@ impl Stars {
 
     /// EM with the paper's recipe, with the studentized noise update of a power or the plain one.
     pub fn fit(&self, power: Option<f64>) -> Result<FittedModel, LabError> {
-        let settings = Settings {
-            studentized_power: power,
-            max_iterations: ITERATIONS,
-            threads: 1,
-            ..Settings::preset(Preset::Paper)
-        };
-        Ok(robustard::fit(&self.problem, &settings)?)
+        let settings =
+            Settings { studentized_power: power, max_iterations: ITERATIONS, ..Settings::preset(Preset::Paper) };
+        Ok(fit(&self.problem, &settings)?)
     }
 
     /// Slope in the table's units, and the intercept.
     pub fn line(&self, model: &FittedModel) -> (f64, f64) {
         let Standardizer { mean, scale } = &self.scale;
-        let slope = model.coefficients[1] * scale[1] / scale[0];
-        (slope, mean[1] + scale[1] * model.coefficients[0] - slope * mean[0])
+        let slope = model.coefficients()[1] * scale[1] / scale[0];
+        (slope, mean[1] + scale[1] * model.coefficients()[0] - slope * mean[0])
     }
 }
 
@@ -65,7 +61,7 @@ pub fn measure(with_giants: bool, power: f64) -> Result<Measures, LabError> {
     let mut measures = vec![("slope", stars.line(&model).0)];
     if with_giants {
         let leverage = model.diagnose().leverage;
-        measures.push(("giant_recall", robustard::metrics::top_k_recall(&model.rows.noise_variance, &GIANTS)));
+        measures.push(("giant_recall", robustard::metrics::top_k_recall(&model.rows().noise_variance, &GIANTS)));
         measures.push(("giant_leverage", robustard::metrics::mean(&GIANTS.map(|row| leverage[row]))));
     }
     measures.push((LAST_MEASURE, start.elapsed().as_secs_f64()));

@@ -1,6 +1,5 @@
 //! The paper's synthetic design: sparse weights, normal features, a share of the rows with larger noise.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use faer::Mat;
@@ -8,15 +7,14 @@ use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
+use robustard::Settings;
+use robustard::engine::{Problem, fit};
 use robustard::metrics::{rmse, top_k_recall};
-use robustard::{Iteration, NoiseKind, Problem, Settings};
-use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
 use crate::LabError;
 use crate::method::{Basis, Method};
 use crate::runner::LAST_MEASURE;
-use crate::trial::{Measures, converged_settings, with_intercept};
+use crate::trial::{Measures, converged_settings, fit_default, with_intercept};
 
 /// The design.
 #[derive(Debug, Clone, Copy)]
@@ -96,14 +94,11 @@ impl Draw {
         let chance = self.wrong.len() as f64 / n as f64;
         let (weights, relevance, rows) = match method {
             Method::Oracle => {
-                let model = robustard::fit(
-                    &self.oracle()?,
-                    &Settings { threads: 1, ..Settings::default().with_shared_noise() },
-                )?;
+                let model = fit(&self.oracle()?, &Settings::default().with_shared_noise())?;
                 let line = |i: usize| (0..d).map(|j| self.inputs[(i, j)] * self.theta[j]).sum::<f64>();
                 let errors: Vec<f64> = (0..n).map(|i| (self.target[i] - line(i)).abs()).collect();
-                let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
-                (model.coefficients[1..].to_vec(), relevance, recall(&errors))
+                let relevance = model.weight_precision()[1..].iter().map(|gamma| 1.0 / gamma).collect();
+                (model.coefficients()[1..].to_vec(), relevance, recall(&errors))
             }
             Method::Ard { .. } | Method::Converged => {
                 let problem = Problem::new(with_intercept(&self.inputs).as_ref(), &self.target)?.with_unshrunk(0)?;
@@ -111,20 +106,15 @@ impl Draw {
                     Method::Ard { solver, noise } => solver.settings(noise, Basis::Features),
                     _ => converged_settings(),
                 };
-                let noise = settings.noise;
-                let model = robustard::fit(&problem, &settings)?;
-                let relevance = model.weight_precision[1..].iter().map(|gamma| 1.0 / gamma).collect();
-                let rows = if noise == NoiseKind::Shared { chance } else { recall(&model.rows.noise_variance) };
-                (model.coefficients[1..].to_vec(), relevance, rows)
+                let model = fit(&problem, &settings)?;
+                let relevance = model.weight_precision()[1..].iter().map(|gamma| 1.0 / gamma).collect();
+                let rows = if settings.noise.is_shared() { chance } else { recall(&model.rows().noise_variance) };
+                (model.coefficients()[1..].to_vec(), relevance, rows)
             }
             Method::Default => {
-                let regression = self.default()?;
-                let doubt: Vec<f64> = regression.diagnose().z.iter().map(|z| z.abs()).collect();
-                let mut weights = vec![0.0; d];
-                for feature in regression.feature_summaries() {
-                    let place = feature.name.strip_prefix('x').and_then(|j| j.parse::<usize>().ok());
-                    place.into_iter().for_each(|j| weights[j] = feature.coefficient);
-                }
+                let regression = fit_default(self.inputs.as_ref(), &self.target, 0)?;
+                let doubt: Vec<f64> = regression.diagnostics().z.iter().map(|z| z.abs()).collect();
+                let weights = regression.features_in_units().iter().map(|feature| feature.coefficient).collect();
                 (weights, regression.relevances(), recall(&doubt))
             }
             Method::Baseline(baseline) => {
@@ -145,28 +135,4 @@ impl Draw {
             (LAST_MEASURE, start.elapsed().as_secs_f64()),
         ])
     }
-
-    fn default(&self) -> Result<Regression, LabError> {
-        let kind = FeatureKind::Linear;
-        let options = RegressionOptions {
-            encode: EncodeOptions::new(TARGET),
-            features: FeatureOptions {
-                kind,
-                lengthscale: Lengthscale::Usual,
-                seed: 0,
-                standardize: true,
-                centre: true,
-            },
-            intercept: true,
-            settings: Settings { threads: 1, ..Settings::default() },
-            auto: Auto { features: true, noise: true },
-        };
-        let column = |j: usize| Table::number_column((0..self.inputs.nrows()).map(move |i| self.inputs[(i, j)]));
-        let mut columns: Vec<(String, _)> = (0..self.inputs.ncols()).map(|j| (format!("x{j}"), column(j))).collect();
-        columns.push((TARGET.to_owned(), Table::number_column(self.target.iter().copied())));
-        let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-        Ok(Regression::fit(&Table::from_columns(columns), &options, &mut silent)?.regression)
-    }
 }
-
-const TARGET: &str = "y";

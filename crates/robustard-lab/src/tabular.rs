@@ -1,7 +1,8 @@
 //! The paper's tabular experiment: nine data sets through random Fourier features.
 
 use faer::Mat;
-use robustard::features::{Fourier, Standardizer};
+use robustard::Standardizer;
+use robustard::features::Fourier;
 use robustard_table::Table;
 
 use crate::LabError;
@@ -18,17 +19,17 @@ pub fn sample(
     table: &Table,
     contamination: f64,
     seed: u64,
-    make: impl FnOnce(&Mat<f64>, &Mat<f64>) -> Result<[Mat<f64>; 2], LabError>,
+    make: impl FnOnce(&Mat<f64>, &Mat<f64>) -> [Mat<f64>; 2],
 ) -> Result<Sample, LabError> {
     let split = Split::new(set, table, contamination, seed)?;
-    let [train, test] = [matrix(set, &split.train)?, matrix(set, &split.test)?];
+    let [train, test] = [set.inputs(&split.train)?, set.inputs(&split.test)?];
     let standard = Standardizer::fit(train.as_ref());
-    let inputs = [standard.transform(train.as_ref())?, standard.transform(test.as_ref())?];
-    let dirty = split.train.role(set.target, "the target")?;
+    let inputs = [train, test].map(|inputs| standard.transform(inputs.as_ref()));
+    let dirty = set.targets(&split.train)?;
     // Targets are standardized before some are made wrong, as in the paper.
     let scale = split.scale;
     let target = dirty.iter().map(|y| (y - scale.0) / scale.1).collect();
-    let design = make(&inputs[0], &inputs[1])?;
+    let design = make(&inputs[0], &inputs[1]);
     Ok(Sample {
         inputs,
         basis: Basis::Features,
@@ -43,13 +44,7 @@ pub fn sample(
 /// scikit-learn's random Fourier features with gamma = 1 / inputs.
 pub fn fourier_sample(set: &DataSet, table: &Table, contamination: f64, seed: u64) -> Result<Sample, LabError> {
     sample(set, table, contamination, seed, |train, test| {
-        let map = Fourier::new(train.ncols(), FEATURES, 1.0 / train.ncols() as f64, seed)?;
-        Ok([map.transform(train.as_ref())?, map.transform(test.as_ref())?])
+        let map = Fourier::new(train.ncols(), FEATURES, 1.0 / train.ncols() as f64, seed);
+        [train, test].map(|inputs| map.transform(inputs.as_ref()))
     })
-}
-
-fn matrix(set: &DataSet, table: &Table) -> Result<Mat<f64>, LabError> {
-    let names: Vec<String> = table.names().into_iter().filter(|name| name != set.target).collect();
-    let columns: Vec<Vec<f64>> = names.iter().map(|name| table.role(name, "a feature")).collect::<Result<_, _>>()?;
-    Ok(Mat::from_fn(table.row_count(), columns.len(), |i, j| columns[j][i]))
 }

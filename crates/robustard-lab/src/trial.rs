@@ -1,16 +1,14 @@
 //! One method on one sample of training and test rows.
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
-use faer::Mat;
-use robustard::features::{FeatureKind, FeatureOptions, Lengthscale};
+use faer::{Mat, MatRef};
+use robustard::engine::{Problem, fit};
 use robustard::metrics::{effective_support, mae, mean, nll, rmse, standard_deviation, top_k_recall};
-use robustard::{BaseNoise, Iteration, NoiseKind, Problem, Settings};
+use robustard::{BaseNoise, Control, Dataset, Recipe, Regression, Settings};
 use robustard_baselines::Baseline;
-use robustard_table::{Auto, EncodeOptions, Regression, RegressionOptions, Table};
 
-use crate::method::{Basis, Method, Solver};
+use crate::method::{Basis, Method, RowNoise, Solver};
 use crate::runner::LAST_MEASURE;
 use crate::{LabError, blr};
 
@@ -154,18 +152,19 @@ impl Sample {
     fn ard(&self, settings: &Settings) -> Result<Answer, LabError> {
         let [train, test] = &self.design;
         let problem = Problem::new(with_intercept(train).as_ref(), &self.target)?.with_unshrunk(0)?;
-        let model = robustard::fit(&problem, settings)?;
+        let model = fit(&problem, settings)?;
         let prediction = model.predict(with_intercept(test).as_ref())?;
         let precision = |values: &[f64]| -> Vec<f64> { values.iter().map(|value| 1.0 / value).collect() };
-        let row_relevance = match settings.noise {
-            NoiseKind::Shared => vec![1.0; self.target.len()],
-            NoiseKind::PerRow => precision(&model.rows.noise_variance),
+        let row_relevance = if settings.noise.is_shared() {
+            vec![1.0; self.target.len()]
+        } else {
+            precision(&model.rows().noise_variance)
         };
         Ok(Answer {
             mean: prediction.mean,
             variance: prediction.std.iter().map(|std| std * std).collect(),
-            weight_relevance: precision(&model.weight_precision[1..]),
-            doubt: self.ranked(&row_relevance, &model.rows.fitted),
+            weight_relevance: precision(&model.weight_precision()[1..]),
+            doubt: self.ranked(&row_relevance, &model.rows().fitted),
             row_relevance,
             log_density: None,
             iterations: model.iterations(),
@@ -175,7 +174,7 @@ impl Sample {
     /// EM with the posterior of the Bayesian learning rule.
     fn variational(&self, seed: u64) -> Result<Answer, LabError> {
         let [train, test] = [with_intercept(&self.design[0]), with_intercept(&self.design[1])];
-        let settings = Solver::Em.settings(NoiseKind::PerRow, self.basis);
+        let settings = Solver::Em.settings(RowNoise::PerRow, self.basis);
         let found = blr::fit(train.as_ref(), &self.target, &settings, seed);
         let noise = mean(&found.noise_variance);
         let sum = |i: usize, of: &dyn Fn(usize) -> f64| (0..test.ncols()).map(|j| test[(i, j)] * of(j)).sum::<f64>();
@@ -192,45 +191,41 @@ impl Sample {
     }
 
     fn default(&self, seed: u64) -> Result<Answer, LabError> {
-        const TARGET: &str = "y";
-        let table = |inputs: &Mat<f64>, target: &[f64]| {
-            let column = |j: usize| Table::number_column((0..inputs.nrows()).map(move |i| inputs[(i, j)]));
-            let mut columns: Vec<(String, _)> = (0..inputs.ncols()).map(|j| (format!("x{j}"), column(j))).collect();
-            columns.push((TARGET.to_owned(), Table::number_column(target.iter().copied())));
-            Table::from_columns(columns)
-        };
-        let kind = FeatureKind::Linear;
-        let options = RegressionOptions {
-            encode: EncodeOptions::new(TARGET),
-            features: FeatureOptions { kind, lengthscale: Lengthscale::Usual, seed, standardize: true, centre: true },
-            intercept: true,
-            settings: Settings { threads: 1, ..Settings::default() },
-            auto: Auto { features: true, noise: true },
-        };
-        let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-        let [train, test] = &self.inputs;
-        let regression = Regression::fit(&table(train, &self.target), &options, &mut silent)?.regression;
-        let prediction = regression.predict(&table(test, &vec![0.0; test.nrows()]), 0.95)?;
+        // As a table's encoder does, which leaves out columns of one value.
+        let kept = varying_columns(&self.inputs[0]);
+        let part = |x: &Mat<f64>| Mat::from_fn(x.nrows(), kept.len(), |i, j| x[(i, kept[j])]);
+        let [train, test] = self.inputs.each_ref().map(part);
+        let regression = fit_default(train.as_ref(), &self.target, seed)?;
+        let prediction = regression.predict(test.as_ref())?;
         let (centre, scale) = self.scale;
         let actual: Vec<f64> = self.test_target.iter().map(|y| (y - centre) / scale).collect();
-        let mut row_relevance: Vec<f64> = regression.model.rows.noise_variance.iter().map(|v| 1.0 / v).collect();
-        regression.set_aside.iter().for_each(|&row| row_relevance[row] = 0.0);
-        let log_density = prediction.log_density(&actual);
+        let mut row_relevance: Vec<f64> = regression.model().rows().noise_variance.iter().map(|v| 1.0 / v).collect();
+        regression.set_aside().iter().for_each(|&row| row_relevance[row] = 0.0);
         Ok(Answer {
-            mean: prediction.mean,
+            mean: prediction.mean.clone(),
             variance: prediction.std.iter().map(|std| std * std).collect(),
             weight_relevance: regression.relevances(),
             row_relevance,
-            doubt: regression.diagnose().z.iter().map(|z| z.abs()).collect(),
-            log_density: Some(log_density),
-            iterations: regression.model.iterations(),
+            doubt: regression.diagnostics().z.iter().map(|z| z.abs()).collect(),
+            log_density: Some(prediction.log_density(&actual)),
+            iterations: regression.model().iterations(),
         })
     }
 }
 
+fn varying_columns(x: &Mat<f64>) -> Vec<usize> {
+    (0..x.ncols()).filter(|&j| x.col(j).iter().any(|value| *value != x[(0, j)])).collect()
+}
+
+/// What robustard does unasked.
+pub(crate) fn fit_default(inputs: MatRef<'_, f64>, target: &[f64], seed: u64) -> Result<Regression, robustard::Error> {
+    let dataset = Dataset::new(inputs, target)?;
+    robustard::fit(&dataset, &Recipe::default().with_seed(seed), &Control::new())
+}
+
 /// Model-only ARD, run to convergence.
 pub fn converged_settings() -> Settings {
-    Settings { threads: 1, base_noise: BaseNoise::Mean, ..Settings::default().with_shared_noise() }
+    Settings { base_noise: BaseNoise::Mean, ..Settings::default().with_shared_noise() }
 }
 
 /// The columns after one of ones.

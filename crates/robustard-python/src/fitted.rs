@@ -1,57 +1,111 @@
-//! Fitted regressions.
+//! Fitted models.
 
 use std::path::PathBuf;
-use std::time::Instant;
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
-use robustard::Settings;
 use robustard::faer::Mat;
-use robustard::features::Basis;
-use robustard_report::{Report, noise_words, status_words};
+use robustard::features::FeatureMap;
+use robustard::{Control, Dataset, FeatureSummary, Means, Options, Prediction, Recipe, Regression};
+use robustard_report::{Report, compared_words, noise_words, reason_words, status_words};
 use robustard_table::{
-    Column, ColumnKind, NamedOptions, Regression, TableMeans, load_model, model_from_bytes, model_to_bytes, save_model,
+    Column, ColumnKind, EncodeOptions, Encoder, ModelError, TableModel, load_model, model_from_bytes, model_to_bytes,
+    save_model,
 };
 
-use crate::frame::Frame;
-use crate::working::{uninterrupted, watched};
+use crate::frame::{Frame, view};
+use crate::working::{Watch, uninterrupted, watched};
 
-/// The engine's messages speak of options as the command line has them.
+/// Fewer rows than these are predicted at once, on Python's own thread.
+const FEW_ROWS: usize = 64;
+
+/// The messages speak of options as the command line has them.
 fn bad_value(error: impl std::fmt::Display) -> PyErr {
     let mut text = error.to_string();
     for value in ["drop", "impute"] {
         text = text.replace(&format!("--missing {value}"), &format!("missing=\"{value}\""));
     }
+    for (own, python) in [("max_iterations", "max_iter"), ("tolerance", "tol"), ("seed", "random_state")] {
+        for what in ["option", "setting"] {
+            text = text.replace(&format!("the {what} {own} "), &format!("the {what} {python} "));
+        }
+    }
     PyValueError::new_err(text)
 }
 
-fn named(options: &str) -> PyResult<NamedOptions> {
-    serde_json::from_str(options).map_err(bad_value)
+fn recipe(options: &str) -> PyResult<Recipe> {
+    let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(options).map_err(bad_value)?;
+    let mut options = Options::default();
+    all.iter().try_for_each(|(name, value)| options.set(name, value)).map_err(bad_value)?;
+    options.recipe().map_err(bad_value)
 }
 
-/// The settings that hold where none are given, as JSON.
+/// The names of all options.
 #[pyfunction]
-pub fn default_settings() -> PyResult<String> {
-    serde_json::to_string(&Settings::default()).map_err(bad_value)
+pub fn option_names() -> Vec<&'static str> {
+    Options::names()
 }
 
-/// Fits the column that the options (JSON) call target.
+/// Where a fit is made and how it is called.
+#[derive(FromPyObject)]
+pub struct Call<'py> {
+    #[pyo3(item)]
+    options: String,
+    #[pyo3(item)]
+    threads: usize,
+    #[pyo3(item)]
+    progress: Option<Bound<'py, PyAny>>,
+    #[pyo3(item)]
+    estimator: String,
+}
+
+fn run<T: Send>(
+    py: Python<'_>,
+    call: &Call<'_>,
+    work: impl FnOnce(&Recipe, &Control) -> Result<T, ModelError> + Send,
+) -> PyResult<(T, bool)> {
+    let recipe = recipe(&call.options)?;
+    let progress = call.progress.as_ref().map(|progress| progress.clone().unbind());
+    let (result, interrupted) =
+        watched(py, call.threads, progress.as_ref(), |watch: &Watch| work(&recipe, &watch.control()))?;
+    Ok((result.map_err(bad_value)?, interrupted))
+}
+
+/// Fits a column of a table; `columns` (JSON) says which, and how the others are used.
 #[pyfunction]
-#[pyo3(signature = (frame, options, progress=None))]
-pub fn fit(py: Python<'_>, frame: &Frame, options: &str, progress: Option<Py<PyAny>>) -> PyResult<Fitted> {
-    let mut options = named(options)?.options().map_err(bad_value)?;
-    // The pool of threads holds for everything; the engine then uses all of it.
-    let threads = std::mem::take(&mut options.settings.threads);
+pub fn fit_table(py: Python<'_>, frame: &Frame, columns: &str, call: Call<'_>) -> PyResult<Fitted> {
+    let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
     let table = &frame.table;
-    let work = |mut watch: &_| {
-        let started = Instant::now();
-        (Regression::fit(table, &options, &mut watch), started.elapsed().as_secs_f64())
-    };
-    let ((fitted, seconds), interrupted) = watched(py, threads, progress.as_ref(), work)?;
-    let fitted = fitted.map_err(bad_value)?;
-    Ok(Fitted { regression: fitted.regression, notes: fitted.notes, interrupted, seconds })
+    let (fitted, interrupted) = run(py, &call, |recipe, control| TableModel::fit(table, &columns, recipe, control))?;
+    Ok(Fitted { model: fitted.model.with_estimator(&call.estimator), notes: fitted.notes, interrupted })
+}
+
+/// Fits numbers: all rows of a matrix of any layout, which is not copied on the way.
+#[pyfunction]
+#[pyo3(signature = (inputs, target, weights, columns, call))]
+pub fn fit_numbers(
+    py: Python<'_>,
+    inputs: PyReadonlyArray2<'_, f64>,
+    target: PyReadonlyArray1<'_, f64>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
+    columns: &str,
+    call: Call<'_>,
+) -> PyResult<Fitted> {
+    let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
+    let matrix = view(&inputs);
+    let target = target.as_slice().map_err(bad_value)?;
+    let mut dataset =
+        Dataset::new(matrix, target).and_then(|data| data.with_names(&columns.include)).map_err(bad_value)?;
+    if let Some(weights) = &weights {
+        dataset = dataset.with_weights(weights.as_slice().map_err(bad_value)?).map_err(bad_value)?;
+    }
+    let EncodeOptions { target, include, weights, missing, .. } = columns;
+    let encoder = Encoder::of_numbers(include, target, weights, missing);
+    let (model, interrupted) =
+        run(py, &call, |recipe, control| TableModel::fit_data(encoder, &dataset, recipe, control))?;
+    Ok(Fitted { model: model.with_estimator(&call.estimator), notes: Vec::new(), interrupted })
 }
 
 /// Reads a model file.
@@ -60,33 +114,43 @@ pub fn load(path: PathBuf) -> PyResult<Fitted> {
     load_model(&path).map(Fitted::known).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// A fitted regression.
+/// A fitted model.
 #[pyclass(frozen, module = "robustard._robustard")]
 pub struct Fitted {
-    regression: Regression,
+    model: TableModel,
     /// Things to tell the user.
     #[pyo3(get)]
     notes: Vec<String>,
     /// Whether Ctrl-C came during the fit.
     #[pyo3(get)]
     interrupted: bool,
-    /// What the fit took.
-    #[pyo3(get)]
-    seconds: f64,
 }
 
 impl Fitted {
-    fn known(regression: Regression) -> Self {
-        Self { regression, notes: Vec::new(), interrupted: false, seconds: 0.0 }
+    fn known(model: TableModel) -> Self {
+        Self { model, notes: Vec::new(), interrupted: false }
+    }
+
+    fn regression(&self) -> &Regression {
+        self.model.regression()
+    }
+
+    /// Predictions as Python takes them.
+    fn predicted<'py>(&self, py: Python<'py>, values: Prediction, level: f64) -> PyResult<Bound<'py, PyDict>> {
+        let interval = values.interval(level).map_err(bad_value)?;
+        let dict = PyDict::new(py);
+        dict.set_item("notes", self.model.note_beyond(&values.beyond).into_iter().collect::<Vec<_>>())?;
+        let [mean, std] = [&values.mean, &values.std].map(|values| PyArray1::from_slice(py, values));
+        dict.set_item("mean", mean)?;
+        dict.set_item("std", std)?;
+        dict.set_item("lower", interval.lower.into_pyarray(py))?;
+        dict.set_item("upper", interval.upper.into_pyarray(py))?;
+        Ok(dict)
     }
 }
 
 fn array<'py>(py: Python<'py>, values: &[f64]) -> Bound<'py, PyArray1<f64>> {
     PyArray1::from_slice(py, values)
-}
-
-fn scaled<'py>(py: Python<'py>, values: &[f64], factor: f64) -> Bound<'py, PyArray1<f64>> {
-    values.iter().map(|value| factor * value).collect::<Vec<f64>>().into_pyarray(py)
 }
 
 fn matrix<'py>(py: Python<'py>, values: &Mat<f64>) -> PyResult<Bound<'py, PyArray2<f64>>> {
@@ -96,14 +160,378 @@ fn matrix<'py>(py: Python<'py>, values: &Mat<f64>) -> PyResult<Bound<'py, PyArra
 
 #[pymethods]
 impl Fitted {
+    #[getter]
+    fn estimator(&self) -> Option<&str> {
+        self.model.estimator()
+    }
+
+    #[getter]
+    fn status(&self) -> PyResult<String> {
+        Ok(serde_json::to_value(self.regression().status()).map_err(bad_value)?.as_str().unwrap_or_default().to_owned())
+    }
+
+    #[getter]
+    fn status_words(&self) -> &'static str {
+        status_words(self.regression().status())
+    }
+
+    #[getter]
+    fn iterations(&self) -> usize {
+        self.regression().model().iterations()
+    }
+
+    /// The whole time of the fit.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.regression().elapsed().as_secs_f64()
+    }
+
+    #[getter]
+    fn evidence(&self) -> f64 {
+        self.regression().log_evidence()
+    }
+
+    #[getter]
+    fn effective_weights(&self) -> f64 {
+        self.regression().model().effective_weights()
+    }
+
+    #[getter]
+    fn effective_rows(&self) -> f64 {
+        self.regression().model().effective_rows()
+    }
+
+    #[getter]
+    fn inlier_variance(&self) -> f64 {
+        self.regression().inlier_variance()
+    }
+
+    #[getter]
+    fn intercept(&self) -> f64 {
+        self.regression().intercept()
+    }
+
+    #[getter]
+    fn features(&self) -> String {
+        self.regression().features().to_string()
+    }
+
+    #[getter]
+    fn noise(&self) -> String {
+        self.regression().noise().to_string()
+    }
+
+    #[getter]
+    fn noise_words(&self) -> String {
+        noise_words(self.regression().noise())
+    }
+
+    #[getter]
+    fn is_linear(&self) -> bool {
+        self.regression().design().is_linear()
+    }
+
+    /// Root mean square error, R², median error and coverage of each row predicted from the others, and whether they flatter.
+    #[getter]
+    fn quality(&self) -> (f64, f64, f64, f64, bool) {
+        let quality = self.regression().quality();
+        let optimistic = self.regression().quality_is_optimistic();
+        (quality.loo_rmse, quality.loo_r2, quality.loo_median_error, quality.coverage_95, optimistic)
+    }
+
+    /// Why this was chosen, in words; none if nothing was.
+    #[getter]
+    fn reasons(&self) -> Option<Vec<String>> {
+        self.regression().selection().map(|selection| selection.reasons.iter().map(reason_words).collect())
+    }
+
+    /// What was compared.
+    #[getter]
+    fn compared<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<Bound<'py, PyDict>>>> {
+        let Some(selection) = self.regression().selection() else { return Ok(None) };
+        let describe = |compared: &robustard::Compared| {
+            let dict = PyDict::new(py);
+            dict.set_item("fit", compared_words(compared))?;
+            dict.set_item("features", compared.features.to_string())?;
+            dict.set_item("noise", compared.noise.to_string())?;
+            dict.set_item("set_aside", compared.set_aside)?;
+            dict.set_item("bound", compared.bound)?;
+            dict.set_item("loo_rmse", compared.loo_rmse)?;
+            dict.set_item("loo_log_density", compared.loo_log_density)?;
+            dict.set_item("chosen", compared.chosen)?;
+            Ok(dict)
+        };
+        selection.compared.iter().map(describe).collect::<PyResult<_>>().map(Some)
+    }
+
+    /// The options that differ from their defaults, as JSON.
+    #[getter]
+    fn options(&self) -> PyResult<String> {
+        serde_json::to_string(&self.regression().recipe().options()).map_err(bad_value)
+    }
+
+    /// The engine's settings of the fit, as JSON.
+    #[getter]
+    fn settings(&self) -> PyResult<String> {
+        serde_json::to_string(self.regression().settings()).map_err(bad_value)
+    }
+
+    // ---- The table. --------------------------------------------------------------------------------
+
+    #[getter]
+    fn target(&self) -> &str {
+        &self.model.encoder().target
+    }
+
+    #[getter]
+    fn columns(&self) -> Vec<&str> {
+        self.model.encoder().columns.iter().map(|column| column.name.as_str()).collect()
+    }
+
+    #[getter]
+    fn categories(&self) -> Vec<&str> {
+        let is_category = |column: &&Column| matches!(column.kind, ColumnKind::Category { .. });
+        self.model.encoder().columns.iter().filter(is_category).map(|column| column.name.as_str()).collect()
+    }
+
+    /// Whether all inputs are numbers as they are.
+    #[getter]
+    fn is_numeric(&self) -> bool {
+        self.model.encoder().is_numeric()
+    }
+
+    /// The columns that are not used, and why.
+    #[getter]
+    fn left_out(&self) -> Vec<(&str, &str)> {
+        self.model.encoder().left_out.iter().map(|left| (left.name.as_str(), left.reason.as_str())).collect()
+    }
+
+    #[getter]
+    fn missing(&self) -> PyResult<String> {
+        Ok(serde_json::to_value(self.model.encoder().missing)
+            .map_err(bad_value)?
+            .as_str()
+            .unwrap_or_default()
+            .to_owned())
+    }
+
+    #[getter]
+    fn weights(&self) -> Option<&str> {
+        self.model.encoder().weights.as_deref()
+    }
+
+    /// The rows of the training table that were fitted.
+    #[getter]
+    fn rows<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<usize>> {
+        PyArray1::from_slice(py, self.model.rows())
+    }
+
+    /// How many rows the table had.
+    #[getter]
+    fn table_rows(&self) -> usize {
+        self.model.table_rows()
+    }
+
+    /// Places, among the fitted rows, of those that were set aside as gross errors.
+    #[getter]
+    fn set_aside(&self) -> Vec<usize> {
+        self.regression().set_aside().to_vec()
+    }
+
+    // ---- Rows, features, predictions. --------------------------------------------------------------
+
+    /// Noise variances of the fitted rows.
+    #[getter]
+    fn noise_variance<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.regression().noise_variance().into_pyarray(py)
+    }
+
+    /// The fitted rows that look wrong.
+    #[getter]
+    fn flagged<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        PyArray1::from_slice(py, &self.regression().diagnostics().flagged)
+    }
+
+    /// Diagnostics of the fitted rows, in the target's units where they have any.
+    fn diagnose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let diagnostics = self.regression().diagnostics();
+        let dict = PyDict::new(py);
+        for (name, values) in [
+            ("actual", &diagnostics.actual),
+            ("predicted", &diagnostics.predicted),
+            ("residual", &diagnostics.residual),
+            ("loo_residual", &diagnostics.loo_residual),
+            ("noise_variance", &diagnostics.noise_variance),
+            ("latent_variance", &diagnostics.latent_variance),
+            ("loo_latent_variance", &diagnostics.loo_latent_variance),
+            ("weight", &diagnostics.weight),
+            ("leverage", &diagnostics.leverage),
+            ("cooks_distance", &diagnostics.cooks_distance),
+            ("dffits", &diagnostics.dffits),
+            ("standard_residual", &diagnostics.standard_residual),
+            ("student_residual", &diagnostics.student_residual),
+            ("z", &diagnostics.z),
+        ] {
+            dict.set_item(name, array(py, values))?;
+        }
+        dict.set_item("flagged", PyArray1::from_slice(py, &diagnostics.flagged))?;
+        dict.set_item("outlier_probability", diagnostics.outlier_probability.as_ref().map(|p| array(py, p)))?;
+        dict.set_item("threshold", diagnostics.threshold)?;
+        Ok(dict)
+    }
+
+    /// The features that have a meaning of their own, in their own order, in the user's units.
+    fn coefficients<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let features = self.regression().features_in_units();
+        let dict = PyDict::new(py);
+        dict.set_item("names", features.iter().map(|feature| feature.name.as_str()).collect::<Vec<_>>())?;
+        let of = |value: fn(&FeatureSummary) -> f64| -> Vec<f64> { features.iter().map(value).collect() };
+        for (name, values) in [
+            ("coefficient", of(|feature| feature.coefficient)),
+            ("standard_error", of(|feature| feature.standard_error)),
+            ("relevance", of(|feature| feature.relevance)),
+            ("precision", of(|feature| feature.precision)),
+        ] {
+            dict.set_item(name, values.into_pyarray(py))?;
+        }
+        Ok(dict)
+    }
+
+    /// Covariance of the features' coefficients in the user's units.
+    fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        matrix(py, &self.regression().coefficient_covariance())
+    }
+
+    /// Bound on the log evidence after each iteration.
+    fn scores<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.regression().scores().into_pyarray(py)
+    }
+
+    /// The names of the groups of features that share a precision, by the numbers that paths have.
+    fn group_names(&self) -> Vec<String> {
+        self.regression().group_names()
+    }
+
+    /// Relevances over the iterations: the iterations, and for each group of features its number and relevances.
+    #[allow(clippy::type_complexity)]
+    fn feature_paths(&self) -> (Vec<usize>, Vec<(usize, Vec<f64>)>) {
+        let paths = self.regression().paths();
+        (paths.iterations.clone(), paths.groups.iter().map(|path| (path.index, path.relevance.clone())).collect())
+    }
+
+    /// Share of the rows inside their leave-one-out interval of a level.
+    fn coverage(&self, level: f64) -> PyResult<f64> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(bad_value(format!("the level is {level}; it must be between 0 and 1, for example 0.95")));
+        }
+        Ok(self.regression().coverage(level))
+    }
+
+    /// The fitted rows that kernel functions stand on, in use or not; None for other features.
+    fn centre_rows(&self) -> Option<Vec<usize>> {
+        match self.regression().design().map() {
+            FeatureMap::Kernel(kernel) => Some(kernel.rows().to_vec()),
+            _ => None,
+        }
+    }
+
+    /// The kernel functions in use: fitted rows, their inputs, their weights in the target's units; None for other features.
+    #[allow(clippy::type_complexity)]
+    fn relevance_vectors<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Vec<usize>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>)>> {
+        let (design, model) = (self.regression().design(), self.regression().model());
+        let FeatureMap::Kernel(kernel) = design.map() else { return Ok(None) };
+        let functions: Vec<usize> =
+            model.active_columns().iter().filter_map(|&column| design.feature_of(column)).collect();
+        let scaling = design.inputs();
+        let centres = Mat::from_fn(functions.len(), scaling.column_count(), |k, j| {
+            scaling.mean[j] + scaling.scale[j] * kernel.centre(functions[k])[j]
+        });
+        let weights = design.per_deviation(model.coefficients());
+        let weights: Vec<f64> = functions.iter().map(|&k| weights[k]).collect();
+        let rows = functions.iter().map(|&k| kernel.rows()[k]).collect();
+        Ok(Some((rows, matrix(py, &centres)?, array(py, &weights))))
+    }
+
+    /// Means, standard deviations and the ends of intervals of the rows of a table, and which rows they are.
+    fn predict_table<'py>(
+        &self,
+        py: Python<'py>,
+        frame: &Frame,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let prediction = uninterrupted(py, threads, |control| self.model.predict(&frame.table, control))?;
+        let prediction = prediction.map_err(bad_value)?;
+        let dict = self.predicted(py, prediction.values, level)?;
+        dict.set_item("notes", prediction.notes)?;
+        dict.set_item("rows", prediction.rows.into_pyarray(py))?;
+        Ok(dict)
+    }
+
+    /// The same of rows of numbers, all of which are predicted.
+    fn predict_numbers<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: PyReadonlyArray2<'py, f64>,
+        level: f64,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let rows = view(&inputs);
+        let prediction = if rows.nrows() <= FEW_ROWS {
+            self.regression().predict(rows)
+        } else {
+            uninterrupted(py, threads, |control| self.regression().predict_under(rows, control))?
+        };
+        self.predicted(py, prediction.map_err(bad_value)?, level)
+    }
+
+    /// The means alone of the rows of a table, and which rows they are.
+    fn predict_table_mean<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+        let predicted = uninterrupted(py, threads, |control| self.model.predict_mean(&frame.table, control))?;
+        let predicted = predicted.map_err(bad_value)?;
+        let dict = PyDict::new(py);
+        dict.set_item("rows", predicted.rows.into_pyarray(py))?;
+        dict.set_item("mean", predicted.mean.into_pyarray(py))?;
+        dict.set_item("notes", predicted.notes)?;
+        Ok(dict)
+    }
+
+    /// The means alone of rows of numbers, and what should be said.
+    fn predict_numbers_mean<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: PyReadonlyArray2<'py, f64>,
+        threads: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Option<String>)> {
+        let rows = view(&inputs);
+        let means = if rows.nrows() <= FEW_ROWS {
+            self.regression().predict_mean_under(rows, &Control::new())
+        } else {
+            uninterrupted(py, threads, |control| self.regression().predict_mean_under(rows, control))?
+        };
+        let Means { mean, beyond } = means.map_err(bad_value)?;
+        Ok((mean.into_pyarray(py), self.model.note_beyond(&beyond)))
+    }
+
+    /// Covariance of the regression function at the rows of a table, without noise, in squared target units.
+    fn covariance<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let covariance = uninterrupted(py, threads, |_| self.model.latent_covariance(&frame.table))?;
+        matrix(py, &covariance.map_err(bad_value)?)
+    }
+
+    // ---- Files and pages. --------------------------------------------------------------------------
+
     /// Writes a model file.
     fn save(&self, path: PathBuf) -> PyResult<()> {
-        save_model(&self.regression, &path).map_err(|error| PyOSError::new_err(error.to_string()))
+        save_model(&self.model, &path).map_err(|error| PyOSError::new_err(error.to_string()))
     }
 
     /// The model file as bytes.
     fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &model_to_bytes(&self.regression).map_err(bad_value)?))
+        Ok(PyBytes::new(py, &model_to_bytes(&self.model).map_err(bad_value)?))
     }
 
     /// The model in bytes.
@@ -117,214 +545,15 @@ impl Fitted {
         Ok((py.get_type::<Self>().getattr("from_bytes")?, PyTuple::new(py, [bytes])?))
     }
 
-    /// Means, standard deviations and the ends of intervals, and which rows they are of.
-    fn predict<'py>(&self, py: Python<'py>, frame: &Frame, level: f64, threads: usize) -> PyResult<Bound<'py, PyDict>> {
-        let prediction = uninterrupted(py, threads, || self.regression.predict(&frame.table, level))?;
-        let prediction = prediction.map_err(bad_value)?;
-        let dict = PyDict::new(py);
-        dict.set_item("rows", prediction.rows.into_pyarray(py))?;
-        for (name, values) in [
-            ("mean", prediction.mean),
-            ("std", prediction.std),
-            ("lower", prediction.lower),
-            ("upper", prediction.upper),
-        ] {
-            dict.set_item(name, values.into_pyarray(py))?;
-        }
-        dict.set_item("notes", prediction.notes)?;
-        Ok(dict)
-    }
-
-    /// The means alone.
-    fn predict_mean<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyDict>> {
-        let predicted = uninterrupted(py, threads, || self.regression.predict_mean(&frame.table))?;
-        let TableMeans { rows, mean, notes } = predicted.map_err(bad_value)?;
-        let dict = PyDict::new(py);
-        dict.set_item("rows", rows.into_pyarray(py))?;
-        dict.set_item("mean", mean.into_pyarray(py))?;
-        dict.set_item("notes", notes)?;
-        Ok(dict)
-    }
-
-    /// Covariance of the regression function at the rows, without noise, in squared target units.
-    fn covariance<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let covariance = uninterrupted(py, threads, || self.regression.latent_covariance(&frame.table))?;
-        matrix(py, &covariance.map_err(bad_value)?)
-    }
-
-    /// Covariance of the features' coefficients in the user's units.
-    fn coefficient_covariance<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        matrix(py, &self.regression.coefficient_covariance())
-    }
-
-    /// Diagnostics of the fitted rows, in the target's units where they have any.
-    fn diagnose<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let diagnostics = self.regression.diagnose();
-        let unit = self.regression.target.deviation;
-        let dict = PyDict::new(py);
-        for (name, values, factor) in [
-            ("residual", &diagnostics.residual, unit),
-            ("loo_residual", &diagnostics.loo_residual, unit),
-            ("noise_variance", &self.regression.model.rows.noise_variance, unit * unit),
-            ("latent_variance", &self.regression.model.rows.latent_variance, unit * unit),
-            ("loo_latent_variance", &diagnostics.loo_latent_variance, unit * unit),
-            ("weight", &self.regression.model.rows.weight, 1.0),
-            ("leverage", &diagnostics.leverage, 1.0),
-            ("cooks_distance", &diagnostics.cooks_distance, 1.0),
-            ("dffits", &diagnostics.dffits, 1.0),
-            ("standard_residual", &diagnostics.standard_residual, 1.0),
-            ("student_residual", &diagnostics.student_residual, 1.0),
-            ("z", &diagnostics.z, 1.0),
-        ] {
-            dict.set_item(name, scaled(py, values, factor))?;
-        }
-        dict.set_item("flagged", diagnostics.flagged.into_pyarray(py))?;
-        dict.set_item("outlier_probability", diagnostics.outlier_probability.map(|p| p.into_pyarray(py)))?;
-        dict.set_item("threshold", diagnostics.threshold)?;
-        let actual: Vec<f64> = (0..self.regression.rows.len()).map(|row| self.regression.actual(row)).collect();
-        dict.set_item("actual", actual.into_pyarray(py))?;
-        Ok(dict)
-    }
-
-    /// The features that have a meaning of their own, in their own order, in the user's units.
-    fn features<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let features = self.regression.features_in_units();
-        let dict = PyDict::new(py);
-        dict.set_item("names", features.iter().map(|feature| feature.name.clone()).collect::<Vec<_>>())?;
-        let of =
-            |value: fn(&robustard_table::FeatureSummary) -> f64| -> Vec<f64> { features.iter().map(value).collect() };
-        dict.set_item("coefficient", of(|feature| feature.coefficient).into_pyarray(py))?;
-        dict.set_item("standard_error", of(|feature| feature.standard_error).into_pyarray(py))?;
-        dict.set_item("relevance", of(|feature| feature.relevance).into_pyarray(py))?;
-        dict.set_item("precision", self.regression.precisions_in_units().into_pyarray(py))?;
-        let kept: Vec<bool> = features.iter().map(|feature| feature.kept).collect();
-        dict.set_item("kept", kept.into_pyarray(py))?;
-        Ok(dict)
-    }
-
-    /// Everything about the fit that is small, as JSON.
-    fn facts(&self) -> String {
-        let Regression { model, options, target, quality, rows, choice, set_aside, encoder, .. } = &self.regression;
-        let is_category = |column: &&Column| matches!(column.kind, ColumnKind::Category { .. });
-        let own = if options.intercept { model.coefficients[0] } else { 0.0 };
-        let intercept = self.regression.intercept_in_units().unwrap_or(target.mean + target.deviation * own);
-        serde_json::json!({
-            "status": model.status(),
-            "status_words": status_words(model.status()),
-            "iterations": model.iterations(),
-            "seconds": model.outcome.elapsed.as_secs_f64(),
-            "objective": model.outcome.objective,
-            "evidence": -model.neg_log_evidence - model.rows.weight.iter().sum::<f64>() * target.deviation.ln(),
-            "effective_weights": model.effective_weights(),
-            "effective_rows": model.effective_rows(),
-            "inlier_variance": model.inlier_variance() * target.deviation.powi(2),
-            "intercept": intercept,
-            "target": encoder.target,
-            "features": options.features.kind.to_string(),
-            "noise": options.settings.noise,
-            "noise_words": noise_words(&options.settings),
-            "solver": options.settings.solver,
-            "quality": quality,
-            "optimistic": self.regression.quality_is_optimistic(),
-            "rows": rows.len(),
-            "choice": choice,
-            "set_aside": set_aside,
-            "left_out": encoder.left_out,
-            "columns": encoder.columns.iter().map(|column| &column.name).collect::<Vec<_>>(),
-            "categories": encoder.columns.iter().filter(is_category).map(|column| &column.name).collect::<Vec<_>>(),
-            "missing": encoder.missing,
-            "weights": encoder.weights,
-        })
-        .to_string()
-    }
-
-    /// How the model was fitted, as JSON: every option by name.
-    fn options(&self) -> PyResult<String> {
-        serde_json::to_string(&self.regression.options).map_err(bad_value)
-    }
-
-    /// The rows of the training table that were fitted.
-    fn rows<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<usize>> {
-        PyArray1::from_slice(py, &self.regression.rows)
-    }
-
-    /// Minus the objective after each iteration.
-    fn scores<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        let trace = &self.regression.model.outcome.trace;
-        trace.iter().map(|record| -record.objective).collect::<Vec<f64>>().into_pyarray(py)
-    }
-
-    /// The names of the groups of features that share a precision, by the numbers that paths have.
-    fn group_names(&self) -> Vec<String> {
-        let regression = &self.regression;
-        let names = regression.features.names(&regression.encoder.names());
-        let groups = regression.feature_groups();
-        let count = groups.iter().max().map_or(0, |last| last + 1);
-        let mut joined = vec![String::new(); count];
-        for (name, &group) in names.iter().zip(&groups) {
-            match joined[group].as_str() {
-                "" => joined[group].clone_from(name),
-                known if !known.ends_with('…') => joined[group].push_str(", …"),
-                _ => {}
-            }
-        }
-        joined
-    }
-
-    /// Share of the rows inside their leave-one-out interval of a level.
-    fn coverage(&self, level: f64) -> PyResult<f64> {
-        if !(level > 0.0 && level < 1.0) {
-            return Err(bad_value(format!("the level is {level}; it must be between 0 and 1, for example 0.95")));
-        }
-        Ok(self.regression.coverage(level))
-    }
-
-    /// Relevances over the iterations, as JSON.
-    fn paths(&self) -> PyResult<String> {
-        serde_json::to_string(&self.regression.paths).map_err(bad_value)
-    }
-
-    /// The fitted rows that kernel functions stand on, in use or not; None for other features.
-    fn centre_rows(&self) -> Option<Vec<usize>> {
-        match &self.regression.features.basis {
-            Basis::Kernel(kernel) => Some(kernel.rows.clone()),
-            _ => None,
-        }
-    }
-
-    /// The kernel functions in use: fitted rows, their inputs, their weights in the target's units; None for other features.
-    #[allow(clippy::type_complexity)]
-    fn relevance_vectors<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Option<(Vec<usize>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray1<f64>>)>> {
-        let regression = &self.regression;
-        let Basis::Kernel(kernel) = &regression.features.basis else { return Ok(None) };
-        let first = usize::from(regression.options.intercept);
-        let columns = regression.model.active_columns.iter().filter_map(|column| column.checked_sub(first));
-        let columns: Vec<usize> = columns.collect();
-        let scaling = &regression.features.inputs;
-        let inputs = scaling.mean.len();
-        let centres = Mat::from_fn(columns.len(), inputs, |k, j| {
-            scaling.mean[j] + scaling.scale[j] * kernel.centres[columns[k] * inputs + j]
-        });
-        let weights: Vec<f64> = columns
-            .iter()
-            .map(|column| regression.target.deviation * regression.model.coefficients[column + first])
-            .collect();
-        let rows = columns.iter().map(|&column| kernel.rows[column]).collect();
-        Ok(Some((rows, matrix(py, &centres)?, array(py, &weights))))
-    }
-
     /// The page about the fit; the table must be that of the fit.
     fn report(&self, py: Python<'_>, frame: &Frame, source: &str, threads: usize) -> PyResult<String> {
-        let page = uninterrupted(py, threads, || {
-            if !self.regression.was_fitted_to(&frame.table).map_err(|error| error.to_string())? {
+        let page = uninterrupted(py, threads, |control| {
+            if !self.model.was_fitted_to(&frame.table).map_err(|error| error.to_string())? {
                 return Err(
                     "this is not the table that the model was fitted to; give X and y as they were in fit".to_owned()
                 );
             }
-            Ok(Report::new(&self.regression, &frame.table, source).map_err(|error| error.to_string())?.html())
+            Ok(Report::new(&self.model, &frame.table, source, control).map_err(|error| error.to_string())?.html())
         });
         page?.map_err(bad_value)
     }

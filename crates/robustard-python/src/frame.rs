@@ -6,6 +6,7 @@ use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
+use robustard::faer::MatRef;
 use robustard_table::Table;
 
 /// A table.
@@ -20,6 +21,18 @@ pub struct Frame {
 impl From<Table> for Frame {
     fn from(table: Table) -> Self {
         Self { table, categories: Vec::new() }
+    }
+}
+
+/// A matrix of Python's, of any layout, where it lies.
+pub fn view<'a>(matrix: &'a PyReadonlyArray2<'_, f64>) -> MatRef<'a, f64> {
+    let values = matrix.as_array();
+    let [rows, columns] = [values.nrows(), values.ncols()];
+    let [row_stride, column_stride] = [values.strides()[0], values.strides()[1]];
+    // The array stays borrowed as long as the view; shape and strides are its own.
+    #[allow(unsafe_code)]
+    unsafe {
+        MatRef::from_raw_parts(values.as_ptr(), rows, columns, row_stride, column_stride)
     }
 }
 

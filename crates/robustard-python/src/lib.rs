@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _robustard {
     #[pymodule_export]
-    use super::fitted::{Fitted, default_settings, fit, load};
+    use super::fitted::{Fitted, fit_numbers, fit_table, load, option_names};
     #[pymodule_export]
     use super::frame::Frame;
     use super::*;

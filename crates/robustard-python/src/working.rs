@@ -1,14 +1,13 @@
 //! Long work beside Python: in threads of its own, while Python's looks after signals and progress.
 
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
-use robustard::{Iteration, IterationRecord, Observer, Stop};
+use robustard::{Control, IterationRecord, Progress, Stop};
 
 /// How often Python's signals are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -17,24 +16,37 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub struct Watch {
     stop: Stop,
-    latest: Mutex<Option<IterationRecord>>,
+    latest: Arc<Mutex<Latest>>,
 }
 
-impl Observer for &Watch {
-    fn iteration(&mut self, iteration: &Iteration<'_>) -> ControlFlow<()> {
-        if let Ok(mut latest) = self.latest.lock() {
-            *latest = Some(*iteration.record);
-        }
-        if self.stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
+/// What the work is doing.
+#[derive(Default)]
+struct Latest {
+    /// Counts what was told.
+    told: usize,
+    stage: String,
+    record: Option<IterationRecord>,
+}
 
-    fn stop(&self) -> Stop {
-        self.stop.clone()
+impl Watch {
+    /// A control that tells this watch.
+    pub fn control(&self) -> Control {
+        let latest = self.latest.clone();
+        Control::new().with_stop(self.stop.clone()).with_observer(move |progress| {
+            let Ok(mut latest) = latest.lock() else { return };
+            latest.told += 1;
+            match progress {
+                Progress::Stage(stage) => (latest.stage, latest.record) = (stage.to_string(), None),
+                Progress::Iteration(record) => latest.record = Some(*record),
+                _ => {}
+            }
+        })
     }
 }
 
 /// Runs `work` on so many threads (0 for all cores) without holding Python up. Ctrl-C asks the work to stop; the second value
-/// says whether it came. An exception of `progress` (iteration, objective, columns) asks so, too, and is raised.
+/// says whether it came. An exception of `progress` (stage, iteration, objective, columns) asks so, too, and
+/// is raised.
 pub fn watched<T: Send>(
     py: Python<'_>,
     threads: usize,
@@ -49,9 +61,9 @@ pub fn watched<T: Send>(
     }
 }
 
-/// The same for work that is not asked to stop; Ctrl-C is raised when it is done.
-pub fn uninterrupted<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce() -> T + Send) -> PyResult<T> {
-    let (result, raised) = run(py, threads, None, |_| work())?;
+/// The same for work that has no result when it is stopped; Ctrl-C is raised.
+pub fn uninterrupted<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce(&Control) -> T + Send) -> PyResult<T> {
+    let (result, raised) = run(py, threads, None, |watch| work(&watch.control()))?;
     raised.map_or(Ok(result), Err)
 }
 
@@ -83,11 +95,15 @@ fn run<T: Send>(
                 }
                 let looked = Python::attach(|py| {
                     py.check_signals()?;
-                    let latest = watch.latest.lock().ok().and_then(|latest| *latest);
-                    let latest = latest.filter(|record| record.iteration != shown);
-                    let (Some(progress), Some(record), None) = (progress, latest, &raised) else { return Ok(()) };
-                    shown = record.iteration;
-                    progress.call1(py, (record.iteration, record.objective, record.active_columns)).map(|_| ())
+                    let (Some(progress), None) = (progress, &raised) else { return Ok(()) };
+                    let latest = watch.latest.lock().ok().filter(|latest| latest.told != shown);
+                    let Some(latest) = latest else { return Ok(()) };
+                    shown = latest.told;
+                    let record =
+                        latest.record.map(|record| (record.iteration, record.objective, record.active_columns));
+                    let stage = latest.stage.clone();
+                    drop(latest);
+                    progress.call1(py, (stage, record)).map(|_| ())
                 });
                 if let Err(error) = looked {
                     watch.stop.raise();

@@ -11,12 +11,14 @@ mod sections;
 mod svg;
 mod words;
 
-use robustard::Diagnostics;
-use robustard_table::{Regression, RegressionError, Table};
+use robustard::{Control, Diagnostics, Regression};
+use robustard_table::{ModelError, Table, TableModel};
 
 use rows::RowList;
 use sections::Section;
-pub use words::{clipped, counted, noise_words, short, status_words};
+pub use words::{
+    clipped, compared_words, counted, noise_words, reason_words, short, solver_name, status_words, time_words,
+};
 
 /// Longer names are cut on the page.
 const LONGEST_NAME: usize = 80;
@@ -47,9 +49,11 @@ pub fn draw(chart: &chart::Chart) -> String {
 
 /// What the sections are written from.
 struct View<'a> {
+    model: &'a TableModel,
     regression: &'a Regression,
     table: &'a Table,
-    diagnostics: Diagnostics,
+    control: &'a Control,
+    diagnostics: &'a Diagnostics,
     rows: RowList,
     /// The target's name.
     target: String,
@@ -58,24 +62,26 @@ struct View<'a> {
 }
 
 impl Report {
-    /// `table` must be the one that `regression` was fitted to; `source` is what the page calls it.
-    pub fn new(regression: &Regression, table: &Table, source: &str) -> Result<Self, RegressionError> {
-        let diagnostics = regression.diagnose();
-        let rows = RowList::new(regression, table, &diagnostics)?;
+    /// `table` must be the one that `model` was fitted to; `source` is what the page calls it. Stopped, the page has no second fit to
+    /// compare with.
+    pub fn new(model: &TableModel, table: &Table, source: &str, control: &Control) -> Result<Self, ModelError> {
+        let (encoder, regression) = (model.encoder(), model.regression());
+        let diagnostics = regression.diagnostics();
+        let rows = RowList::new(model, table)?;
         let name = |name: &String| clipped(name, LONGEST_NAME);
-        let features = regression.features.names(&regression.encoder.names()).iter().map(name).collect();
-        let view = View { regression, table, diagnostics, rows, target: name(&regression.encoder.target), features };
+        let features = regression.design().feature_names().iter().map(name).collect();
+        let view =
+            View { model, regression, table, control, diagnostics, rows, target: name(&encoder.target), features };
         let sections = sections::all(&view)?;
-        let encoder = &regression.encoder;
-        let status = regression.model.status();
+        let status = regression.status();
         Ok(Self {
             title: format!("{} in {}", view.target, clipped(source, LONGEST_NAME)),
             subtitle: format!(
                 "{} fitted, {} used, {} kept of {}",
-                counted(regression.rows.len(), "row"),
+                counted(model.rows().len(), "row"),
                 counted(encoder.columns.len(), "column"),
                 counted(regression.feature_summaries().iter().filter(|feature| feature.kept).count(), "feature"),
-                regression.telling_features(),
+                regression.design().telling_features(),
             ),
             warning: (status != robustard::Status::Converged).then(|| format!("The fit {}.", status_words(status))),
             sections,

@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use robustard_table::FeatureSummary;
+use robustard::FeatureSummary;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

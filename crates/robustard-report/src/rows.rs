@@ -1,7 +1,6 @@
 //! The rows that the page shows: every flagged one, and of the others the next most suspicious and an even sample.
 
-use robustard::Diagnostics;
-use robustard_table::{Regression, Table, TableError};
+use robustard_table::{Table, TableError, TableModel};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -60,7 +59,8 @@ pub struct RowList {
 
 impl RowList {
     /// Chooses the rows and gathers what is known of them.
-    pub fn new(regression: &Regression, table: &Table, diagnostics: &Diagnostics) -> Result<Self, TableError> {
+    pub fn new(model: &TableModel, table: &Table) -> Result<Self, TableError> {
+        let (encoder, diagnostics) = (model.encoder(), model.regression().diagnostics());
         let ranking = diagnostics.ranking();
         let n = ranking.len();
         let (flagged, others): (Vec<usize>, Vec<usize>) =
@@ -69,37 +69,36 @@ impl RowList {
         let step = rest.len().div_ceil(SAMPLED_ROWS).max(1);
         let shown: Vec<usize> = flagged.iter().chain(next).chain(rest.iter().step_by(step)).copied().collect();
 
-        let deviation = regression.target.deviation;
-        let noise = &regression.model.rows.noise_variance;
+        let noise = &diagnostics.noise_variance;
         let of = |value: &dyn Fn(usize) -> f64| -> Numbers { shown.iter().map(|&row| value(row)).collect() };
         let noise_place = places(noise);
         let z_place = places(&diagnostics.z);
         let normal = Normal::standard();
-        let places_in_table: Vec<usize> = shown.iter().map(|&row| regression.rows[row]).collect();
+        let places_in_table: Vec<usize> = shown.iter().map(|&row| model.rows()[row]).collect();
         let part = table.take(&places_in_table);
         let row: Vec<usize> = places_in_table.iter().map(|place| place + 1).collect();
-        let label = match &regression.encoder.id {
+        let label = match &encoder.id {
             Some(id) => part.texts(id)?.into_iter().map(|id| clipped(&id.unwrap_or_default(), LONGEST_CELL)).collect(),
             None => row.iter().map(usize::to_string).collect(),
         };
-        let input = match single_input(regression) {
-            Some(name) => Numbers(part.numbers(name)?.unwrap_or_default()),
+        let input = match single_input(model) {
+            Some(name) => Numbers(part.numbers(name)?.unwrap_or_default().into_owned()),
             None => Numbers::default(),
         };
-        let (original_names, original) = original_values(regression, &part)?;
+        let (original_names, original) = original_values(model, &part)?;
         Ok(Self {
             total: n,
             flagged: flagged.len(),
             flagged_drawn: flagged.len().min(MOST_DRAWN),
             threshold: diagnostics.threshold,
-            label_name: clipped(regression.encoder.id.as_deref().unwrap_or("row"), LONGEST_CELL),
+            label_name: clipped(encoder.id.as_deref().unwrap_or("row"), LONGEST_CELL),
             label,
             row,
-            actual: of(&|row| regression.actual(row)),
-            predicted: of(&|row| regression.actual(row) - deviation * diagnostics.loo_residual[row]),
+            actual: of(&|row| diagnostics.actual[row]),
+            predicted: of(&|row| diagnostics.predicted[row]),
             z: of(&|row| diagnostics.z[row]),
             leverage: of(&|row| diagnostics.leverage[row]),
-            noise_variance: of(&|row| deviation * deviation * noise[row]),
+            noise_variance: of(&|row| noise[row]),
             noise_rank: of(&|row| noise_place[row] as f64 + 1.0),
             quantile: of(&|row| normal.inverse_cdf((z_place[row] as f64 + 0.5) / n as f64)),
             input,
@@ -130,8 +129,8 @@ impl RowList {
 }
 
 /// The input of a regression that has only one, a number.
-pub fn single_input(regression: &Regression) -> Option<&str> {
-    match (regression.encoder.columns.as_slice(), regression.encoder.names().len()) {
+pub fn single_input(model: &TableModel) -> Option<&str> {
+    match (model.encoder().columns.as_slice(), model.encoder().names().len()) {
         ([column], 1) => Some(&column.name),
         _ => None,
     }
@@ -147,8 +146,8 @@ fn places(values: &[f64]) -> Vec<usize> {
 }
 
 /// Every column but target and id, as text, for as many rows as there is room.
-fn original_values(regression: &Regression, part: &Table) -> Result<(Vec<String>, Vec<Vec<String>>), TableError> {
-    let encoder = &regression.encoder;
+fn original_values(model: &TableModel, part: &Table) -> Result<(Vec<String>, Vec<Vec<String>>), TableError> {
+    let encoder = model.encoder();
     let names: Vec<String> =
         part.names().into_iter().filter(|name| *name != encoder.target && Some(name) != encoder.id.as_ref()).collect();
     let mut columns = Vec::with_capacity(names.len());

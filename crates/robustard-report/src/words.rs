@@ -1,6 +1,8 @@
 //! Numbers and states as people read them.
 
-use robustard::{NoiseKind, NoisePrior, Settings, Status};
+use std::time::Duration;
+
+use robustard::{Compared, Noise, Reason, SolverKind, Status};
 
 /// Five significant digits, without an exponent where that is readable.
 pub fn short(value: f64) -> String {
@@ -25,12 +27,87 @@ pub fn clipped(text: &str, most: usize) -> String {
 }
 
 /// The noise of a fit.
-pub fn noise_words(settings: &Settings) -> String {
-    match (settings.noise, settings.noise_prior) {
-        (NoiseKind::Shared, _) => "one noise variance for all rows".to_owned(),
-        (NoiseKind::PerRow, NoisePrior::Flat) => "one noise variance per row (flat prior)".to_owned(),
-        (NoiseKind::PerRow, prior) => format!("one noise variance per row ({prior})"),
+pub fn noise_words(noise: Noise) -> String {
+    match noise {
+        Noise::Shared => "one noise variance for all rows".to_owned(),
+        Noise::Flat => "one noise variance per row (flat prior)".to_owned(),
+        other => format!("one noise variance per row ({other})"),
     }
+}
+
+/// A solver as people write it.
+pub fn solver_name(solver: SolverKind) -> &'static str {
+    match solver {
+        SolverKind::Em => "EM",
+        SolverKind::Mackay => "MacKay",
+        SolverKind::IrlsL2 => "ℓ2-IRLS",
+        SolverKind::IrlsL1 => "ℓ1-IRLS",
+        SolverKind::Gradient => "gradient",
+        SolverKind::Growing => "growing",
+        _ => "another solver",
+    }
+}
+
+/// A time that was waited.
+pub fn time_words(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match seconds {
+        _ if seconds < 1.0 => format!("{:.0} ms", 1e3 * seconds),
+        _ if seconds < 100.0 => format!("{seconds:.1} s"),
+        _ => format!("{:.0} s", seconds),
+    }
+}
+
+/// Why a fit was chosen.
+pub fn reason_words(reason: &Reason) -> String {
+    match *reason {
+        Reason::TooFewRowsForCurve { rows } => format!("lines, because {rows} rows are too few for a curve"),
+        Reason::NoCurveLearnt => "lines, because no curve could be learnt".to_owned(),
+        Reason::CurveExplainsNoMore { gain, rows } if gain > 0.05 => {
+            format!("lines, because a curve explains {rows} rows only {gain:.1} nats better")
+        }
+        Reason::CurveExplainsNoMore { rows, .. } => format!("lines, because a curve explains {rows} rows no better"),
+        Reason::CurveGains { gain, standard_error } => {
+            format!("a smooth curve gains {gain:.2} ± {standard_error:.2} nats per left-out row on lines")
+        }
+        Reason::CurveGainsTooLittle { gain, standard_error } => {
+            format!(
+                "lines, because a smooth curve gains no more than {gain:.2} ± {standard_error:.2} nats per left-out row"
+            )
+        }
+        Reason::FewTargetValues => "shared noise, because most targets are one of very few values".to_owned(),
+        Reason::RobustNoiseGains { noise, gain } => {
+            format!("{noise} noise, which gains {gain:.2} nats per row on shared noise")
+        }
+        Reason::RobustNoiseGainsTooLittle { noise, gain } if gain <= 0.0 => {
+            format!("shared noise, because {noise} noise gains nothing")
+        }
+        Reason::RobustNoiseGainsTooLittle { noise, gain } => {
+            format!("shared noise, because {noise} noise gains only {gain:.2} nats per row")
+        }
+        Reason::RobustNoisePredictsWorse { noise } => {
+            format!("shared noise, because {noise} noise predicts left-out rows worse")
+        }
+        Reason::LeverageSetAside { rows } => format!(
+            "{} far from the others in their inputs set aside, because the others contradict them",
+            counted(rows, "row")
+        ),
+        Reason::GrossErrorsSetAside { rows, limit, gain } => format!(
+            "{} set aside, whose errors are beyond {limit} standard deviations of the others: noise with outliers gains \
+             {gain:.2} nats per row on shared noise",
+            counted(rows, "row")
+        ),
+        Reason::NoErrorStandsApart => "shared noise, because no error stands apart".to_owned(),
+        Reason::Interrupted => "interrupted before everything was compared".to_owned(),
+        _ => "another reason".to_owned(),
+    }
+}
+
+/// A fit among those compared.
+pub fn compared_words(compared: &Compared) -> String {
+    let from = compared.learnt_from.map_or(String::new(), |rows| format!(" (learnt from {rows} rows)"));
+    let aside = if compared.set_aside == 0 { String::new() } else { format!(", {} set aside", compared.set_aside) };
+    format!("{}{from}, {}{aside}", compared.features, compared.noise)
 }
 
 /// How a fit ended, and what to do if that is not well.
@@ -40,6 +117,7 @@ pub fn status_words(status: Status) -> &'static str {
         Status::IterationLimit => "NOT converged (--set max_iterations=… allows more)",
         Status::Interrupted => "interrupted: this is the model so far",
         Status::NumericalTrouble => "stopped by numerical trouble: this is the last good state",
+        _ => "ended in another way",
     }
 }
 

@@ -1,10 +1,12 @@
 //! Columns of a table to numbers for a model, the same way for new tables.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use arrow_schema::DataType;
-use robustard::faer::Mat;
+use robustard::Column as Numbers;
+use robustard::faer::ColRef;
 use serde::{Deserialize, Serialize};
 
 use crate::error::TableError;
@@ -141,9 +143,9 @@ pub struct Encoder {
 
 /// A table as numbers.
 #[derive(Debug, Clone)]
-pub struct Encoded {
-    /// One row per kept row, one column per name.
-    pub inputs: Mat<f64>,
+pub struct Encoded<'t> {
+    /// One column per name, of the kept rows; the table's own memory where that is possible.
+    pub columns: Vec<Numbers<'t>>,
     /// Indices of the kept rows in the table.
     pub rows: Vec<usize>,
     /// Things to tell the user.
@@ -151,14 +153,26 @@ pub struct Encoded {
 }
 
 /// One input column's values, before rows are dropped.
-struct Values {
+struct Values<'t> {
     /// One list per encoded column; NaN where missing.
-    encoded: Vec<Vec<f64>>,
-    missing: Vec<bool>,
+    encoded: Vec<Cow<'t, [f64]>>,
+    /// Where it is missing; none if it is nowhere.
+    missing: Option<Vec<bool>>,
     note: Option<String>,
 }
 
 impl Encoder {
+    /// For a table of numbers alone, all of which are used.
+    pub fn of_numbers(names: Vec<String>, target: String, weights: Option<String>, missing: Missing) -> Self {
+        let columns = names.into_iter().map(|name| Column { name, kind: ColumnKind::Number }).collect();
+        Self { target, columns, weights, id: None, missing, left_out: Vec::new() }
+    }
+
+    /// Whether every input is a column of numbers as it is.
+    pub fn is_numeric(&self) -> bool {
+        self.columns.iter().all(|column| column.kind == ColumnKind::Number)
+    }
+
     /// Decides, for each column of a training table, how it is used.
     pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Self, TableError> {
         for name in [&options.target].into_iter().chain(&options.weights).chain(&options.id) {
@@ -243,8 +257,8 @@ impl Encoder {
         labels
     }
 
-    /// Encodes the inputs of a table. Rows in `required` (target or weights) that are NaN count as missing too.
-    pub fn encode(&self, table: &Table, required: &[&[f64]]) -> Result<Encoded, TableError> {
+    /// Encodes the inputs of a table. Rows of `required` (target, weights) that are NaN count as missing, too.
+    pub fn encode<'t>(&self, table: &'t Table, required: &[&[f64]]) -> Result<Encoded<'t>, TableError> {
         let known = table.names();
         let mut values = Vec::new();
         for column in &self.columns {
@@ -253,53 +267,56 @@ impl Encoder {
             }
             values.push(self.values(table, column)?);
         }
-        let mut is_missing = vec![false; table.row_count()];
-        for values in values.iter().filter(|values| values.missing.contains(&true)) {
-            is_missing.iter_mut().zip(&values.missing).for_each(|(any, missing)| *any |= missing);
+        let n = table.row_count();
+        let mut is_missing = vec![false; n];
+        for missing in values.iter().filter_map(|values| values.missing.as_ref()) {
+            is_missing.iter_mut().zip(missing).for_each(|(any, missing)| *any |= missing);
         }
         for column in required {
             is_missing.iter_mut().zip(*column).for_each(|(any, value)| *any |= value.is_nan());
         }
-        let rows: Vec<usize> = (0..table.row_count()).filter(|&row| !is_missing[row]).collect();
-        if rows.len() < table.row_count() && self.missing != Missing::Drop {
-            let counts = self.columns.iter().zip(&values).map(|(column, values)| {
-                (column.name.clone(), values.missing.iter().filter(|missing| **missing).count())
+        let rows: Vec<usize> = (0..n).filter(|&row| !is_missing[row]).collect();
+        if rows.len() < n && self.missing != Missing::Drop {
+            let count = |missing: &Vec<bool>| missing.iter().filter(|missing| **missing).count();
+            let counts = self.columns.iter().zip(&values).filter_map(|(column, values)| {
+                values.missing.as_ref().map(|missing| (column.name.clone(), count(missing)))
             });
-            return Err(TableError::ModelMissing { columns: counts.filter(|(_, count)| *count > 0).collect() });
+            return Err(TableError::ModelMissing { columns: counts.collect() });
         }
         let mut notes: Vec<String> = values.iter().filter_map(|values| values.note.clone()).collect();
-        if rows.len() < table.row_count() {
-            notes.push(format!("{} rows with missing values are left out", table.row_count() - rows.len()));
+        if rows.len() < n {
+            notes.push(format!("{} rows with missing values are left out", n - rows.len()));
         }
-        let encoded: Vec<&Vec<f64>> = values.iter().flat_map(|values| &values.encoded).collect();
-        let mut inputs = Mat::zeros(rows.len(), encoded.len());
-        for (j, values) in encoded.iter().enumerate() {
-            let column = inputs.col_as_slice_mut(j);
-            if rows.len() == table.row_count() {
-                column.copy_from_slice(values);
-            } else {
-                column.iter_mut().zip(&rows).for_each(|(value, &row)| *value = values[row]);
-            }
-        }
-        Ok(Encoded { inputs, rows, notes })
+        let columns = values.into_iter().flat_map(|values| values.encoded).map(|values| match values {
+            values if rows.len() < n => Numbers::Owned(rows.iter().map(|&row| values[row]).collect()),
+            Cow::Borrowed(values) => Numbers::Borrowed(ColRef::from_slice(values)),
+            Cow::Owned(values) => Numbers::Owned(values),
+        });
+        Ok(Encoded { columns: columns.collect(), rows, notes })
     }
 
-    fn values(&self, table: &Table, column: &Column) -> Result<Values, TableError> {
+    fn values<'t>(&self, table: &'t Table, column: &Column) -> Result<Values<'t>, TableError> {
+        let numbers = |values: Cow<'t, [f64]>| {
+            let has_missing = values.iter().any(|value| value.is_nan());
+            let missing = has_missing.then(|| values.iter().map(|value| value.is_nan()).collect());
+            (values, missing)
+        };
         match &column.kind {
-            ColumnKind::Number | ColumnKind::ImputedNumber { .. } => {
-                let values = number_values(table, &column.name)?;
-                let missing: Vec<bool> = values.iter().map(|value| value.is_nan()).collect();
-                Ok(match column.kind {
-                    ColumnKind::ImputedNumber { median, indicator } => {
-                        let filled = values.iter().map(|value| if value.is_nan() { median } else { *value }).collect();
-                        let mut encoded: Vec<Vec<f64>> = vec![filled];
-                        if indicator {
-                            encoded.push(missing.iter().map(|&missing| f64::from(u8::from(missing))).collect());
-                        }
-                        Values { encoded, missing: vec![false; values.len()], note: None }
-                    }
-                    _ => Values { encoded: vec![values], missing, note: None },
-                })
+            ColumnKind::Number => {
+                let (values, missing) = numbers(number_values(table, &column.name)?);
+                Ok(Values { encoded: vec![values], missing, note: None })
+            }
+            ColumnKind::ImputedNumber { median, indicator } => {
+                let (values, missing) = numbers(number_values(table, &column.name)?);
+                let is_missing = |row: usize| missing.as_ref().is_some_and(|missing: &Vec<bool>| missing[row]);
+                let mut encoded = vec![match &missing {
+                    Some(_) => values.iter().map(|value| if value.is_nan() { *median } else { *value }).collect(),
+                    None => values.clone(),
+                }];
+                if *indicator {
+                    encoded.push((0..values.len()).map(|row| f64::from(u8::from(is_missing(row)))).collect());
+                }
+                Ok(Values { encoded, missing: None, note: None })
             }
             ColumnKind::Category { levels } => {
                 Ok(self.category_values(level_texts(table, &column.name)?, &column.name, levels))
@@ -307,7 +324,7 @@ impl Encoder {
         }
     }
 
-    fn category_values(&self, texts: Vec<Option<String>>, name: &str, levels: &[String]) -> Values {
+    fn category_values(&self, texts: Vec<Option<String>>, name: &str, levels: &[String]) -> Values<'static> {
         let mut encoded = vec![vec![0.0; texts.len()]; levels.len()];
         let mut missing = vec![false; texts.len()];
         let mut unseen = BTreeSet::new();
@@ -342,12 +359,13 @@ impl Encoder {
                 shown.join(", ")
             )
         });
-        Values { encoded, missing, note }
+        let missing = missing.contains(&true).then_some(missing);
+        Values { encoded: encoded.into_iter().map(Cow::Owned).collect(), missing, note }
     }
 }
 
 /// A numeric column that a model or a role needs; infinite values are named.
-fn number_values(table: &Table, name: &str) -> Result<Vec<f64>, TableError> {
+fn number_values<'t>(table: &'t Table, name: &str) -> Result<Cow<'t, [f64]>, TableError> {
     let Some(values) = table.numbers(name)? else {
         let texts = table.texts(name)?;
         let is_wrong = |text: &Option<String>| text.as_ref().is_some_and(|text| text.parse::<f64>().is_err());
@@ -369,7 +387,7 @@ fn number_values(table: &Table, name: &str) -> Result<Vec<f64>, TableError> {
 
 impl Table {
     /// A column that has to be numbers, such as the target; NaN where missing.
-    pub fn role(&self, name: &str, role: &'static str) -> Result<Vec<f64>, TableError> {
+    pub fn role(&self, name: &str, role: &'static str) -> Result<Cow<'_, [f64]>, TableError> {
         match self.numbers(name)? {
             None => Err(TableError::NotNumeric { column: name.to_owned(), found: description(self, name)?, role }),
             Some(values) => match values.iter().position(|value| value.is_infinite()) {
@@ -465,16 +483,17 @@ fn looks_like_date(text: &str) -> bool {
 }
 
 fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, String> {
-    let mut present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-    let Some(&first) = present.first() else { return Err("has no values".to_owned()) };
-    let has_missing = present.len() < values.len();
+    let present = || values.iter().copied().filter(|value| !value.is_nan());
+    let Some(first) = present().next() else { return Err("has no values".to_owned()) };
+    let has_missing = values.iter().any(|value| value.is_nan());
     let tells = options.keep_constant || (has_missing && options.missing == Missing::Impute);
-    if present.iter().all(|value| *value == first) && !tells {
+    if !tells && present().all(|value| value == first) {
         return Err("has one value only".to_owned());
     }
     if options.missing == Missing::Impute {
-        present.sort_unstable_by(f64::total_cmp);
-        return Ok(ColumnKind::ImputedNumber { median: present[present.len() / 2], indicator: has_missing });
+        let mut sorted: Vec<f64> = present().collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        return Ok(ColumnKind::ImputedNumber { median: sorted[sorted.len() / 2], indicator: has_missing });
     }
     Ok(ColumnKind::Number)
 }

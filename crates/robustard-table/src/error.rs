@@ -1,3 +1,4 @@
+use robustard::suggestion;
 use thiserror::Error;
 
 /// Why a table cannot be read, written or used.
@@ -36,6 +37,8 @@ pub enum TableError {
     TargetAsInput { column: String },
     #[error("no rows are left after dropping those with missing values")]
     AllDropped,
+    #[error("all weights in '{column}' are zero; at least one row has to count")]
+    NoWeight { column: String },
     #[error("the column '{column}' cannot be used: {reason}; exclude it, or leave out --strict")]
     Unusable { column: String, reason: String },
     #[error("the model needs the column '{column}'{}, which the table does not have", suggestion(.column, .known))]
@@ -86,16 +89,6 @@ pub fn io_words(error: &std::io::Error) -> String {
         }
         std::io::ErrorKind::StorageFull => "the disk is full".to_owned(),
         _ => error.to_string(),
-    }
-}
-
-/// " (did you mean 'x'?)" when a known name is close.
-pub fn suggestion(wanted: &str, known: &[String]) -> String {
-    let distance = |name: &String| strsim::levenshtein(&wanted.to_lowercase(), &name.to_lowercase());
-    let close = known.iter().map(|name| (distance(name), name)).min_by_key(|(distance, _)| *distance);
-    match close {
-        Some((distance, name)) if distance <= 1 + wanted.chars().count() / 4 => format!(" (did you mean '{name}'?)"),
-        _ => String::new(),
     }
 }
 

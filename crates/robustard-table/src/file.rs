@@ -1,7 +1,7 @@
 //! The model file: safetensors, with every list of numbers as a tensor and the rest as JSON in the header.
 //!
-//! The header's metadata has `format` = "robustard", `version` = "1", `regression`, a JSON description in which each list of
-//! numbers is replaced by `{"tensor": NAME}` (NAME is its path, such as `model.coefficients`), and `sha256` of that description
+//! The header's metadata has `format` = "robustard", `version` = "2", `model`, a JSON description in which each list of
+//! numbers is replaced by `{"tensor": NAME}` (NAME is its path, such as `regression.model.coefficients`), and `sha256` of that description
 //! and of all tensors in the order of their names. Python opens it with `safetensors.safe_open`.
 
 use std::collections::HashMap;
@@ -13,11 +13,11 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::error::io_words;
-use crate::regression::Regression;
+use crate::model::TableModel;
 use crate::write::write_whole;
 
 const FORMAT: &str = "robustard";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const TENSOR_KEY: &str = "tensor";
 /// Lists shorter than this stay in the description, where people can read them.
 const LEAST_TENSOR: usize = 9;
@@ -53,6 +53,20 @@ pub enum ModelFileError {
         /// Its version.
         found: u32,
     },
+    /// Made by an earlier version.
+    #[error("{path} was written by an older robustard (model format {found}, this one reads {VERSION}); fit it again")]
+    Older {
+        /// The file.
+        path: String,
+        /// Its version.
+        found: u32,
+    },
+    /// A model that no file can hold.
+    #[error("the model cannot be saved: {reason}; rescale the columns and fit it again")]
+    NotFinite {
+        /// Which number is not finite.
+        reason: String,
+    },
     /// Not as it was written.
     #[error("{path} is damaged: {reason}; fit the model again")]
     Damaged {
@@ -70,15 +84,15 @@ struct Tensor {
 }
 
 /// Writes a model, whole or not at all.
-pub fn save_model(regression: &Regression, path: &Path) -> Result<(), ModelFileError> {
+pub fn save_model(model: &TableModel, path: &Path) -> Result<(), ModelFileError> {
     let failed = |reason: String| ModelFileError::Io { action: "write", path: path.display().to_string(), reason };
-    write_whole(path, &model_to_bytes(regression)?).map_err(|error| failed(io_words(&error)))
+    write_whole(path, &model_to_bytes(model)?).map_err(|error| failed(io_words(&error)))
 }
 
 /// What a model file holds.
-pub fn model_to_bytes(regression: &Regression) -> Result<Vec<u8>, ModelFileError> {
+pub fn model_to_bytes(model: &TableModel) -> Result<Vec<u8>, ModelFileError> {
     let failed = |reason: String| ModelFileError::Io { action: "write", path: IN_MEMORY.to_owned(), reason };
-    let mut description = serde_json::to_value(regression).map_err(|error| failed(error.to_string()))?;
+    let mut description = serde_json::to_value(model).map_err(|error| failed(error.to_string()))?;
     let mut tensors = Vec::new();
     extract(&mut description, String::new(), &mut tensors);
     tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -87,18 +101,44 @@ pub fn model_to_bytes(regression: &Regression) -> Result<Vec<u8>, ModelFileError
     let metadata = HashMap::from([
         ("format".to_owned(), FORMAT.to_owned()),
         ("version".to_owned(), VERSION.to_string()),
-        ("regression".to_owned(), description),
+        ("model".to_owned(), description),
         ("sha256".to_owned(), sha256),
     ]);
     let views = tensors.iter().map(|(name, tensor)| {
         let view = TensorView::new(tensor.dtype, vec![tensor.bytes.len() / 8], &tensor.bytes);
         (name.as_str(), view.expect("eight bytes for each number"))
     });
-    safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
+    // A number that is not finite has no place in JSON: what is written must be what can be read.
+    match load_bytes(&bytes, IN_MEMORY) {
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(ModelFileError::NotFinite {
+            reason: not_finite(&description_of(model)).unwrap_or("some of its numbers are not finite".to_owned()),
+        }),
+    }
+}
+
+fn description_of(model: &TableModel) -> Value {
+    serde_json::to_value(model).unwrap_or(Value::Null)
+}
+
+/// Where a list of numbers has a gap, which is what JSON makes of numbers that are not finite.
+fn not_finite(value: &Value) -> Option<String> {
+    fn find(value: &Value, path: &str) -> Option<String> {
+        match value {
+            Value::Object(fields) => fields.iter().find_map(|(key, value)| find(value, &format!("{path}.{key}"))),
+            Value::Array(items) if items.iter().any(Value::is_number) && items.contains(&Value::Null) => {
+                Some(format!("{} has values that are not finite", path.trim_start_matches('.')))
+            }
+            Value::Array(items) => items.iter().find_map(|value| find(value, path)),
+            _ => None,
+        }
+    }
+    find(value, "")
 }
 
 /// The model of a file's bytes.
-pub fn model_from_bytes(bytes: &[u8]) -> Result<Regression, ModelFileError> {
+pub fn model_from_bytes(bytes: &[u8]) -> Result<TableModel, ModelFileError> {
     load_bytes(bytes, IN_MEMORY)
 }
 
@@ -106,7 +146,7 @@ pub fn model_from_bytes(bytes: &[u8]) -> Result<Regression, ModelFileError> {
 const IN_MEMORY: &str = "the model";
 
 /// Reads a model and checks that it is whole.
-pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {
+pub fn load_model(path: &Path) -> Result<TableModel, ModelFileError> {
     let name = path.display().to_string();
     let bytes = std::fs::read(path).map_err(|error| ModelFileError::Io {
         action: "read",
@@ -116,7 +156,7 @@ pub fn load_model(path: &Path) -> Result<Regression, ModelFileError> {
     load_bytes(&bytes, &name)
 }
 
-fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
+fn load_bytes(bytes: &[u8], name: &str) -> Result<TableModel, ModelFileError> {
     let foreign = |reason: &str| ModelFileError::Foreign { path: name.to_owned(), reason: reason.to_owned() };
     let damaged = |reason: String| ModelFileError::Damaged { path: name.to_owned(), reason };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| {
@@ -134,11 +174,12 @@ fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
     let version = metadata.get("version").and_then(|version| version.parse::<u32>().ok());
     match version {
         Some(found) if found > VERSION => return Err(ModelFileError::Newer { path: name.to_owned(), found }),
+        Some(found) if found < VERSION => return Err(ModelFileError::Older { path: name.to_owned(), found }),
         Some(_) => {}
         None => return Err(damaged("it does not say its version".to_owned())),
     }
     let tensors = SafeTensors::deserialize(bytes).map_err(|error| damaged(error.to_string()))?;
-    let text = metadata.get("regression").ok_or_else(|| damaged("it has no description".to_owned()))?;
+    let text = metadata.get("model").ok_or_else(|| damaged("it has no description".to_owned()))?;
     let mut parts: Vec<(String, TensorView<'_>)> = tensors.tensors();
     parts.sort_by(|(a, _), (b, _)| a.cmp(b));
     let sha256 = checksum(text, parts.iter().map(|(name, tensor)| (name.as_str(), tensor.data())));
@@ -148,9 +189,9 @@ fn load_bytes(bytes: &[u8], name: &str) -> Result<Regression, ModelFileError> {
     let mut description: Value = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
     let mut budget = bytes.len();
     restore(&mut description, &tensors, &mut budget).map_err(damaged)?;
-    let regression: Regression = serde_json::from_value(description).map_err(|error| damaged(error.to_string()))?;
-    regression.check().map_err(damaged)?;
-    Ok(regression)
+    let model: TableModel = serde_json::from_value(description).map_err(|error| damaged(error.to_string()))?;
+    model.check().map_err(damaged)?;
+    Ok(model)
 }
 
 /// SHA-256 of the description and of the tensors with their names.
@@ -165,7 +206,7 @@ fn checksum<'a>(description: &str, tensors: impl Iterator<Item = (&'a str, &'a [
 }
 
 /// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -246,10 +287,10 @@ mod tests {
         );
         assert!(message(&file(&[("format", FORMAT), ("version", "99")])).contains("newer"));
         assert!(message(&file(&[("format", FORMAT)])).contains("damaged"));
-        assert!(message(&file(&[("format", FORMAT), ("version", "1"), ("regression", "{}")])).contains("damaged"));
+        assert!(message(&file(&[("format", FORMAT), ("version", "2"), ("model", "{}")])).contains("damaged"));
         let signed = |description: &str| {
             let sha256 = checksum(description, [].into_iter());
-            let fields = [("format", FORMAT), ("version", "1"), ("regression", description), ("sha256", &sha256)];
+            let fields = [("format", FORMAT), ("version", "2"), ("model", description), ("sha256", &sha256)];
             message(&file(&fields))
         };
         assert!(signed(&"[".repeat(100_000)).contains("damaged"));

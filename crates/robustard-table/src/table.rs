@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -90,7 +91,7 @@ impl Table {
     }
 
     /// A numeric or boolean column as numbers, NaN where missing; None if it holds something else.
-    pub fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, TableError> {
+    pub fn numbers(&self, name: &str) -> Result<Option<Cow<'_, [f64]>>, TableError> {
         Ok(numbers(self.column(name)?))
     }
 
@@ -153,15 +154,18 @@ impl Table {
     }
 }
 
-pub(crate) fn numbers(column: &ArrayRef) -> Option<Vec<f64>> {
+pub(crate) fn numbers(column: &ArrayRef) -> Option<Cow<'_, [f64]>> {
     use DataType as T;
+    if let Some(values) = column.as_primitive_opt::<arrow_array::types::Float64Type>().filter(|v| v.null_count() == 0) {
+        return Some(Cow::Borrowed(values.values()));
+    }
     let is_number = column.data_type().is_numeric() || matches!(column.data_type(), T::Boolean | T::Null);
     let values = is_number.then(|| cast(column, &T::Float64).ok()).flatten()?;
     let values = values.as_primitive::<arrow_array::types::Float64Type>();
     if values.null_count() == 0 {
-        return Some(values.values().to_vec());
+        return Some(Cow::Owned(values.values().to_vec()));
     }
-    Some(values.iter().map(|value| value.unwrap_or(f64::NAN)).collect())
+    Some(Cow::Owned(values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()))
 }
 
 /// Words for missing values become missing values; what is left becomes numbers if all of it is.

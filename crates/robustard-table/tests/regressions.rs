@@ -1,12 +1,9 @@
 //! Fits of tables, and their files.
 
-use std::ops::ControlFlow;
-
-use robustard::features::{FeatureOptions, Lengthscale};
-use robustard::{Iteration, Settings};
+use robustard::{Choice, Control, Noise, Options, Recipe, SolverKind};
 use robustard_table::{
-    Auto, EncodeOptions, Fitted, Missing, ReadOptions, Regression, RegressionOptions, Table, load_model, read_bytes,
-    save_model,
+    EncodeOptions, Fitted, Missing, ModelFileError, ReadOptions, Table, TableModel, load_model, model_from_bytes,
+    model_to_bytes, read_bytes, save_model,
 };
 
 /// price = 20 + 3 area − 2 age + 10 [Paris] + noise; `junk` does not matter; row 7 is wrong.
@@ -22,50 +19,53 @@ fn houses(rows: usize) -> Table {
         }
         text += &format!("h{i},{area},{age},{junk},{},{price}\n", if paris { "Paris" } else { "Lyon" });
     }
-    read_bytes(text.into_bytes(), "houses.csv", &ReadOptions::default()).unwrap()
+    table(&text)
 }
 
-fn options(features: &str) -> RegressionOptions {
-    RegressionOptions {
-        encode: EncodeOptions { id: Some("name".into()), ..EncodeOptions::new("price") },
-        features: FeatureOptions {
-            kind: features.parse().unwrap(),
-            lengthscale: Lengthscale::Usual,
-            seed: 1,
-            standardize: true,
-            centre: true,
-        },
-        intercept: true,
-        settings: Settings::default(),
-        auto: Auto::default(),
-    }
+fn table(text: &str) -> Table {
+    read_bytes(text.as_bytes().to_vec(), "t.csv", &ReadOptions::default()).unwrap()
 }
 
-fn fit(table: &Table, options: &RegressionOptions) -> Fitted {
-    Regression::fit(table, options, &mut |_: &Iteration<'_>| ControlFlow::Continue(())).unwrap()
+fn price() -> EncodeOptions {
+    EncodeOptions { id: Some("name".into()), ..EncodeOptions::new("price") }
+}
+
+/// Given features, and noise that tells wrong rows.
+fn options(features: &str) -> Options {
+    let noise = Some(Choice::Given(Noise::default()));
+    Options { features: Some(features.parse().unwrap()), noise, seed: Some(1), ..Options::default() }
+}
+
+fn recipe(features: &str) -> Recipe {
+    options(features).recipe().unwrap()
+}
+
+fn fit(table: &Table, columns: &EncodeOptions, recipe: &Recipe) -> Fitted {
+    TableModel::fit(table, columns, recipe, &Control::new()).unwrap()
 }
 
 #[test]
 fn linear_fits_speak_the_users_units() {
-    let table = houses(120);
-    let regression = fit(&table, &options("linear")).regression;
+    let houses = houses(120);
+    let model = fit(&houses, &price(), &recipe("linear")).model;
+    let regression = model.regression();
     let summaries = regression.feature_summaries();
     let coefficient = |name: &str| summaries.iter().find(|summary| summary.name == name).unwrap().coefficient;
     assert!((coefficient("area") - 3.0).abs() < 0.05, "{summaries:?}");
     assert!((coefficient("age") + 2.0).abs() < 0.05, "{summaries:?}");
     assert!((coefficient("city=Paris") - coefficient("city=Lyon") - 10.0).abs() < 0.5, "{summaries:?}");
-    assert_eq!(regression.diagnose().flagged_rows(), [7]);
-    assert!(regression.quality.loo_median_error < 1.0 && regression.quality.loo_r2 > 0.9, "{:?}", regression.quality);
+    assert_eq!(regression.diagnostics().flagged_rows(), [7]);
+    let quality = regression.quality();
+    assert!(quality.loo_median_error < 1.0 && quality.loo_r2 > 0.9, "{quality:?}");
     // The intercept and coefficients reproduce a prediction by hand.
-    let new = read_bytes(b"city,age,area,junk\nParis,20,60,0\n".to_vec(), "new", &ReadOptions::default()).unwrap();
-    let predicted = regression.predict(&new, 0.95).unwrap();
-    let by_hand = regression.intercept_in_units().unwrap()
-        + 60.0 * coefficient("area")
-        + 20.0 * coefficient("age")
-        + coefficient("city=Paris");
+    let new = table("city,age,area,junk\nParis,20,60,0\n");
+    let predicted = model.predict(&new, &Control::new()).unwrap().values;
+    let by_hand =
+        regression.intercept() + 60.0 * coefficient("area") + 20.0 * coefficient("age") + coefficient("city=Paris");
     assert!((predicted.mean[0] - by_hand).abs() < 1e-8, "{} {by_hand}", predicted.mean[0]);
     assert!((predicted.mean[0] - 170.0).abs() < 2.0);
-    assert!(predicted.lower[0] < predicted.mean[0] && predicted.mean[0] < predicted.upper[0]);
+    let interval = predicted.interval(0.95).unwrap();
+    assert!(interval.lower[0] < predicted.mean[0] && predicted.mean[0] < interval.upper[0]);
 }
 
 #[test]
@@ -74,23 +74,26 @@ fn every_kind_of_features_predicts_and_is_saved() {
     let folder = std::env::temp_dir().join(format!("robustard-test-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for (features, lengthscale) in [
-        ("linear", "usual"),
-        ("poly:2", "usual"),
-        ("smooth:20", "usual"),
-        ("rff:20", "each"),
-        ("rff:40", "usual"),
-        ("rbf", "usual"),
-        ("rbf", "one"),
+        ("linear", None),
+        ("poly:2", None),
+        ("smooth:20", None),
+        ("rff:20", Some("each")),
+        ("rff:40", Some("usual")),
+        ("rbf", Some("usual")),
+        ("rbf", Some("one")),
     ] {
-        let mut options = options(features);
-        options.features.lengthscale = lengthscale.parse().unwrap();
-        let regression = fit(&table, &options).regression;
+        let options = Options { lengthscale: lengthscale.map(|text| text.parse().unwrap()), ..options(features) };
+        let model = fit(&table, &price(), &options.recipe().unwrap()).model;
         let path = folder.join("model.robustard");
-        save_model(&regression, &path).unwrap();
+        save_model(&model, &path).unwrap();
         let back = load_model(&path).unwrap();
-        assert_eq!(back, regression, "{features}");
-        let (a, b) = (regression.predict(&table, 0.9).unwrap(), back.predict(&table, 0.9).unwrap());
-        assert_eq!((&a.mean, &a.std, &a.lower), (&b.mean, &b.std, &b.lower), "{features}");
+        assert_eq!(back, model, "{features}");
+        let [a, b] = [&model, &back].map(|model| model.predict(&table, &Control::new()).unwrap().values);
+        assert_eq!(a, b, "{features}");
+        assert_eq!(a.interval(0.9).unwrap(), b.interval(0.9).unwrap(), "{features}");
+        // What is worked out after loading is what it was.
+        assert_eq!(model.regression().diagnostics(), back.regression().diagnostics(), "{features}");
+        assert_eq!(model.regression().quality(), back.regression().quality(), "{features}");
         // Cut short or with a byte changed anywhere, the file is refused.
         let bytes = std::fs::read(&path).unwrap();
         for cut in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
@@ -109,17 +112,95 @@ fn every_kind_of_features_predicts_and_is_saved() {
 
 #[test]
 fn missing_targets_are_named_or_dropped() {
-    let table = read_bytes(b"x,y\n1,2\n2,\n3,6\n4,8.1\n".to_vec(), "t", &ReadOptions::default()).unwrap();
-    let with = |missing| RegressionOptions {
-        encode: EncodeOptions { missing, ..EncodeOptions::new("y") },
-        ..options("linear")
-    };
-    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
-    let error = Regression::fit(&table, &with(Missing::Impute), &mut silent).unwrap_err().to_string();
+    let table = table("x,y\n1,2\n2,\n3,6\n4,8.1\n");
+    let with = |missing| EncodeOptions { missing, ..EncodeOptions::new("y") };
+    let refused = TableModel::fit(&table, &with(Missing::Impute), &recipe("linear"), &Control::new());
+    let error = refused.unwrap_err().to_string();
     assert!(error.contains("'y'") && error.contains("row 2"), "{error}");
-    let fitted = fit(&table, &with(Missing::Drop));
-    assert_eq!(fitted.regression.rows, [0, 2, 3]);
+    let fitted = fit(&table, &with(Missing::Drop), &recipe("linear"));
+    assert_eq!(fitted.model.rows(), [0, 2, 3]);
     assert_eq!(fitted.notes.len(), 1);
+}
+
+/// The rows of the table and those that were fitted are known after loading, also where the last ones were dropped.
+#[test]
+fn dropped_rows_are_known_after_loading() {
+    let mut text = "x,y\n".to_owned();
+    for i in 0..40 {
+        let x = (i as f64 * 0.7).sin();
+        text += &match i {
+            3 => format!(",{x}\n"),
+            37.. => format!("{x},\n"),
+            _ => format!("{x},{}\n", 2.0 * x + 0.1 * (i as f64 * 2.3).cos()),
+        };
+    }
+    let table = table(&text);
+    let columns = EncodeOptions { missing: Missing::Drop, ..EncodeOptions::new("y") };
+    for recipe in [recipe("linear"), Recipe::default()] {
+        let model = fit(&table, &columns, &recipe).model.with_estimator("ARDRegression");
+        assert_eq!(model.table_rows(), 40);
+        let fitted: Vec<usize> = (0..37).filter(|row| *row != 3).collect();
+        assert_eq!(model.rows(), fitted);
+        let back = model_from_bytes(&model_to_bytes(&model).unwrap()).unwrap();
+        assert_eq!((back.table_rows(), back.rows()), (40, fitted.as_slice()));
+        assert_eq!(back.estimator(), Some("ARDRegression"));
+        assert_eq!(back.regression().diagnostics().actual.len(), 36);
+        assert!(back.was_fitted_to(&table).unwrap());
+        assert_eq!(back, model);
+    }
+    let plain = fit(&table, &columns, &recipe("linear")).model;
+    assert_eq!(model_from_bytes(&model_to_bytes(&plain).unwrap()).unwrap().estimator(), None);
+}
+
+/// A file that could not be read is not written. Targets this large have errors whose squares are not finite.
+#[test]
+fn models_with_numbers_that_are_not_finite_are_not_saved() {
+    let path = std::env::temp_dir().join(format!("robustard-not-finite-{}.model", std::process::id()));
+    let mut refused = 0;
+    for exponent in [100, 150, 160, 200, 290, 300, 305] {
+        let mut text = "x,y\n".to_owned();
+        for i in 0..40 {
+            let x = (i as f64 * 0.7).sin();
+            text += &format!("{x},{:e}\n", (2.0 * x + 0.1 * (i as f64 * 2.3).cos()) * 10f64.powi(exponent));
+        }
+        for recipe in [recipe("linear"), Recipe::default()] {
+            let Ok(fitted) = TableModel::fit(&table(&text), &EncodeOptions::new("y"), &recipe, &Control::new()) else {
+                continue;
+            };
+            match save_model(&fitted.model, &path) {
+                Ok(()) => {
+                    assert_eq!(load_model(&path).unwrap(), fitted.model, "1e{exponent}");
+                    std::fs::remove_file(&path).unwrap();
+                }
+                Err(error) => {
+                    assert!(matches!(error, ModelFileError::NotFinite { .. }), "1e{exponent}: {error:?}");
+                    let message = error.to_string();
+                    assert!(
+                        message.contains("cannot be saved") && message.contains("not finite"),
+                        "1e{exponent}: {message}"
+                    );
+                    assert!(!path.exists(), "1e{exponent}: a file was left behind");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 0, "no model was refused: find another one that has to be");
+}
+
+/// The growing solver cannot share the precisions that categories have.
+#[test]
+fn growing_is_refused_with_categories() {
+    let grow = |columns: &EncodeOptions, noise| {
+        let options = Options { solver: Some(SolverKind::Growing), noise: Some(noise), ..options("linear") };
+        TableModel::fit(&houses(60), columns, &options.recipe().unwrap(), &Control::new())
+    };
+    for noise in [Choice::Auto, Choice::Given(Noise::Shared)] {
+        let message = grow(&price(), noise).unwrap_err().to_string();
+        assert!(message.contains("growing") && message.contains("use em"), "{message}");
+        let numbers = EncodeOptions { exclude: vec!["city".to_owned()], ..price() };
+        assert!(grow(&numbers, noise).is_ok());
+    }
 }
 
 /// Without an intercept the inputs are not centred: y is X times the coefficients and nothing else.
@@ -129,17 +210,11 @@ fn without_an_intercept_there_is_none() {
         let (x, z) = (10.0 + (i as f64 * 0.7).sin(), 5.0 + (i as f64 * 1.9).cos());
         text + &format!("{x},{z},{}\n", 2.0 * x - z + 0.01 * (i as f64 * 3.3).sin())
     });
-    let table = read_bytes(text.into_bytes(), "t", &ReadOptions::default()).unwrap();
-    let options = options("linear");
-    let options = RegressionOptions {
-        encode: EncodeOptions::new("y"),
-        features: FeatureOptions { centre: false, ..options.features },
-        intercept: false,
-        ..options
-    };
-    let regression = fit(&table, &options).regression;
-    assert_eq!(regression.intercept_in_units(), Some(0.0));
-    assert!(regression.quality.loo_r2 > 0.99, "{:?}", regression.quality);
+    let options = Options { intercept: Some(false), ..options("linear") };
+    let model = fit(&table(&text), &EncodeOptions::new("y"), &options.recipe().unwrap()).model;
+    let regression = model.regression();
+    assert_eq!(regression.intercept(), 0.0);
+    assert!(regression.quality().loo_r2 > 0.99, "{:?}", regression.quality());
     let coefficient =
         |name: &str| regression.feature_summaries().into_iter().find(|f| f.name == name).unwrap().coefficient;
     assert!((coefficient("x") - 2.0).abs() < 0.01 && (coefficient("z") + 1.0).abs() < 0.01);
@@ -157,15 +232,15 @@ fn weights_count_rows() {
         weighted += &line(i, if i % 4 == 0 { "2" } else { "1" });
         (0..if i % 4 == 0 { 2 } else { 1 }).for_each(|_| repeated += &line(i, "1"));
     }
-    let fitted = |text: String| {
-        let table = read_bytes(text.into_bytes(), "t", &ReadOptions::default()).unwrap();
-        let encode = EncodeOptions { weights: Some("w".to_owned()), ..EncodeOptions::new("y") };
-        fit(&table, &RegressionOptions { encode, ..options("linear") }).regression
+    let fitted = |text: &str| {
+        let columns = EncodeOptions { weights: Some("w".to_owned()), ..EncodeOptions::new("y") };
+        fit(&table(text), &columns, &recipe("linear")).model
     };
-    let (weighted, repeated) = (fitted(weighted), fitted(repeated));
+    let (weighted, repeated) = (fitted(&weighted), fitted(&repeated));
+    let [weighted, repeated] = [&weighted, &repeated].map(TableModel::regression);
     let close = |a: f64, b: f64, tolerance: f64| assert!((a - b).abs() < tolerance * (1.0 + b.abs()), "{a} {b}");
     close(weighted.feature_summaries()[0].coefficient, repeated.feature_summaries()[0].coefficient, 1e-6);
     // Leaving one of two equal rows out is not leaving both out.
-    close(weighted.quality.loo_rmse, repeated.quality.loo_rmse, 0.03);
-    close(weighted.quality.coverage_95, repeated.quality.coverage_95, 1e-9);
+    close(weighted.quality().loo_rmse, repeated.quality().loo_rmse, 0.03);
+    close(weighted.quality().coverage_95, repeated.quality().coverage_95, 1e-9);
 }

@@ -3,12 +3,16 @@
 use std::path::Path;
 
 use robustard_table::{
-    ColumnKind, Compression, EncodeOptions, Encoder, Format, Header, Kind, Missing, ReadOptions, Table, TableError,
-    read_bytes, to_bytes,
+    ColumnKind, Compression, EncodeOptions, Encoded, Encoder, Format, Header, Kind, Missing, ReadOptions, Table,
+    TableError, read_bytes, to_bytes,
 };
 
 fn read_text(text: &str) -> Result<Table, TableError> {
     read_bytes(text.as_bytes().to_vec(), "test.csv", &ReadOptions::default())
+}
+
+fn value(encoded: &Encoded<'_>, row: usize, column: usize) -> f64 {
+    encoded.columns[column].values()[row]
 }
 
 const HOUSES: &str = "\
@@ -39,7 +43,7 @@ fn every_format_round_trips() {
                 assert_eq!(back.numbers("price").unwrap(), table.numbers("price").unwrap(), "{kind:?}");
                 assert_eq!(back.numbers("area").unwrap(), table.numbers("area").unwrap(), "{kind:?}");
                 assert_eq!(back.texts("city").unwrap(), table.texts("city").unwrap(), "{kind:?}");
-                assert_eq!(back.numbers("garden").unwrap().unwrap(), [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], "{kind:?}");
+                assert_eq!(*back.numbers("garden").unwrap().unwrap(), [1.0, 0.0, 1.0, 1.0, 0.0, 0.0], "{kind:?}");
             }
         }
     }
@@ -114,7 +118,7 @@ fn columns_are_used_by_what_they_hold() {
     let reasons: Vec<(&str, &str)> = encoder.left_out.iter().map(|l| (l.name.as_str(), l.reason.as_str())).collect();
     assert_eq!(reasons, [("id", "is text with 6 different values"), ("built", "holds dates")]);
     let encoded = encoder.encode(&table, &[]).unwrap();
-    let row: Vec<f64> = (0..4).map(|j| encoded.inputs[(1, j)]).collect();
+    let row: Vec<f64> = (0..4).map(|j| value(&encoded, 1, j)).collect();
     assert_eq!(row, [60.5, 1.0, 0.0, 0.0]);
 
     let strict = EncodeOptions { strict: true, ..EncodeOptions::new("price") };
@@ -158,7 +162,7 @@ fn missing_values_are_refused_dropped_or_filled_in() {
     assert_eq!(filling.groups(), [0, 1, 2, 2, 2]);
     assert_eq!(filling.columns[0].kind, ColumnKind::ImputedNumber { median: 5.0, indicator: true });
     let encoded = filling.encode(&table, &[]).unwrap();
-    let row = |i: usize| -> Vec<f64> { (0..5).map(|j| encoded.inputs[(i, j)]).collect() };
+    let row = |i: usize| -> Vec<f64> { (0..5).map(|j| value(&encoded, i, j)).collect() };
     assert_eq!(row(1), [5.0, 1.0, 1.0, 0.0, 0.0]);
     assert_eq!(row(2), [3.0, 0.0, 0.0, 0.0, 1.0]);
 }
@@ -169,7 +173,7 @@ fn new_tables_are_encoded_like_the_old_one() {
     // Another order, an extra column, no target, a city never seen.
     let new = read_text("garden,city,other,area\ntrue,Nice,x,10\nfalse,Paris,y,20\n").unwrap();
     let encoded = encoder.encode(&new, &[]).unwrap();
-    let row = |i: usize| -> Vec<f64> { (0..4).map(|j| encoded.inputs[(i, j)]).collect() };
+    let row = |i: usize| -> Vec<f64> { (0..4).map(|j| value(&encoded, i, j)).collect() };
     assert_eq!(row(0), [10.0, 0.0, 0.0, 1.0]);
     assert_eq!(row(1), [20.0, 0.0, 1.0, 0.0]);
     assert!(encoded.notes[0].contains("'Nice'") && encoded.notes[0].contains("not seen"), "{:?}", encoded.notes);
@@ -186,7 +190,7 @@ fn columns_mean_what_they_say() {
     let pandas = read_text(",x,y\n0,1.5,2\n1,2.5,3\n").unwrap();
     assert_eq!(pandas.names(), ["c1", "x", "y"]);
     let comma = read_text("x;y\n1,5;2\n-0,25;3\n").unwrap();
-    assert_eq!(comma.numbers("x").unwrap().unwrap(), [1.5, -0.25]);
+    assert_eq!(*comma.numbers("x").unwrap().unwrap(), [1.5, -0.25]);
     let options = ReadOptions { text_columns: vec!["id".to_owned()], ..ReadOptions::default() };
     let ids = read_bytes(b"id,y\n007,1\n1152921504606846981,2\n1.50,3\n".to_vec(), "t", &options).unwrap();
     assert_eq!(
@@ -202,15 +206,17 @@ fn columns_mean_what_they_say() {
     let numbers = read_text("g,y\n1,2\n2,3\n1,4\n2,5\n").unwrap();
     let options = EncodeOptions { categorical: vec!["g".to_owned()], ..EncodeOptions::new("y") };
     let encoder = Encoder::fit(&numbers, &options).unwrap();
-    let encoded = encoder.encode(&read_text("g\n1.0\n2.0\n").unwrap(), &[]).unwrap();
-    assert_eq!((encoded.inputs[(0, 0)], encoded.inputs[(1, 1)], encoded.notes.len()), (1.0, 1.0, 0));
+    let new = read_text("g\n1.0\n2.0\n").unwrap();
+    let encoded = encoder.encode(&new, &[]).unwrap();
+    assert_eq!((value(&encoded, 0, 0), value(&encoded, 1, 1), encoded.notes.len()), (1.0, 1.0, 0));
 
     // A model that fills in does so in every column, also where the training table had no holes.
     let holes = read_text("x,z,y\n1,1,2\n,2,3\n3,5,4\n").unwrap();
     let encoder = Encoder::fit(&holes, &EncodeOptions { missing: Missing::Impute, ..EncodeOptions::new("y") }).unwrap();
     assert_eq!(encoder.names(), ["x", "x (missing)", "z"]);
-    let encoded = encoder.encode(&read_text("x,z\n,1\n1,\n").unwrap(), &[]).unwrap();
-    assert_eq!((encoded.inputs[(0, 1)], encoded.inputs[(1, 2)]), (1.0, 2.0));
+    let new = read_text("x,z\n,1\n1,\n").unwrap();
+    let encoded = encoder.encode(&new, &[]).unwrap();
+    assert_eq!((value(&encoded, 0, 1), value(&encoded, 1, 2)), (1.0, 2.0));
 }
 
 /// Text comes in several shapes from other programs.

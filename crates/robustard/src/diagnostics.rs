@@ -1,44 +1,36 @@
-//! What the fit says about each training row, in closed form and without refits.
-//!
-//! All formulas hold γ and λ fixed at their learnt values. With the leverage hᵢ = qᵢ/λ̃ᵢ, λ̃ = λ/ω:
-//!
-//! | quantity | formula |
-//! |---|---|
-//! | leave-one-out residual | rᵢ/(1 − hᵢ) |
-//! | leave-one-out latent variance | qᵢ/(1 − hᵢ) |
-//! | Cook's distance | rᵢ² hᵢ / (λ̃ᵢ (1 − hᵢ)² Σh): the shift of all weights, measured by Σ_θ⁻¹, per effective weight |
-//! | DFFITS | rᵢ √hᵢ / (√λ̃ᵢ (1 − hᵢ)): the shift of the row's own fit in its standard deviations (internal: λ is not refitted) |
-//! | standardized residual | rᵢ / √(λ̃ᵢ (1 − hᵢ)) |
-//! | studentized residual | with shared noise the same with λ estimated without the row, else z |
-//! | z | leave-one-out residual / √(σ² + leave-one-out latent variance), σ² the noise variance of inliers |
+//! What a fit says about each training row, in the target's units.
 
-use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, Normal};
+use robustard_engine::FittedModel;
+use robustard_engine::diagnostics::Diagnostics as Standard;
+use serde::Serialize;
 
-use crate::model::FittedModel;
+use crate::design::Design;
 
-/// Least 1 − h: an interpolated row's is rounding error, and what is divided by it must stay finite.
-pub(crate) const LEAST_FREEDOM: f64 = 1e-12;
-/// Rows that a clean table of normal noise would flag, on average, whatever its size.
-const EXPECTED_FALSE_FLAGS: f64 = 0.5;
-/// No row within three standard deviations is flagged.
-const LEAST_THRESHOLD: f64 = 3.0;
-/// A row that is more likely an outlier than not is flagged.
-const PROBABILITY_THRESHOLD: f64 = 0.5;
-
-/// Diagnostics of all training rows, in their order.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Diagnostics of all training rows, in their order and in the target's units; see the engine's
+/// [`diagnostics`](robustard_engine::diagnostics) for the formulas.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnostics {
-    /// y − xᵀμ.
+    /// y.
+    pub actual: Vec<f64>,
+    /// Predicted from the other rows.
+    pub predicted: Vec<f64>,
+    /// y − fitted value.
     pub residual: Vec<f64>,
+    /// y − predicted from the other rows.
+    pub loo_residual: Vec<f64>,
+    /// λ: noise variance of the row.
+    pub noise_variance: Vec<f64>,
+    /// Variance of the regression function at the row.
+    pub latent_variance: Vec<f64>,
+    /// The same had the row been left out, as predictions have it: with what robust noise adds and what features do not carry.
+    pub loo_latent_variance: Vec<f64>,
+    /// Log density of the target under the noise model, had the row been left out.
+    pub loo_log_density: Vec<f64>,
+    /// How often the row counted in the fit.
+    pub weight: Vec<f64>,
     /// How strongly the row pulls its own fit; between 0 and 1.
     pub leverage: Vec<f64>,
-    /// Residual had the row been left out.
-    pub loo_residual: Vec<f64>,
-    /// Variance of the regression function at the row, had it been left out.
-    pub loo_latent_variance: Vec<f64>,
-    /// Log density of the row's target under the noise model, had the row been left out.
-    pub loo_log_density: Vec<f64>,
     /// Cook's distance.
     pub cooks_distance: Vec<f64>,
     /// DFFITS.
@@ -51,15 +43,58 @@ pub struct Diagnostics {
     pub z: Vec<f64>,
     /// Probability of being an outlier, if the noise model has one.
     pub outlier_probability: Option<Vec<f64>>,
-    /// Relevance 1/λ of the row.
-    pub relevance: Vec<f64>,
-    /// Rows to look at: outlier probability above ½ if there is one, else |z| above `threshold`.
+    /// Rows to look at.
     pub flagged: Vec<bool>,
-    /// The threshold for |z|: at least 3, and so large that a clean table of this size would show half a row on average.
+    /// Rows that were set aside as gross errors: they hardly count, and are flagged.
+    pub set_aside: Vec<bool>,
+    /// |z| from which rows are flagged.
     pub threshold: f64,
 }
 
 impl Diagnostics {
+    pub(crate) fn new(design: &Design, model: &FittedModel, unseen: &[f64], set_aside: &[usize]) -> Self {
+        let scale = design.target();
+        let standard: Standard = model.diagnose_with(unseen);
+        let rows = model.rows();
+        let differences = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.difference(*v)).collect() };
+        let variances = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.variance(*v)).collect() };
+        let actual: Vec<f64> = rows.target.iter().map(|y| scale.unscaled(*y)).collect();
+        let loo_residual = differences(&standard.loo_residual);
+        let mut is_aside = vec![false; actual.len()];
+        set_aside.iter().for_each(|&row| is_aside[row] = true);
+        let flagged = standard.flagged.iter().zip(&is_aside).map(|(flagged, aside)| *flagged || *aside).collect();
+        let outlier_probability = standard.outlier_probability.map(|mut probability| {
+            set_aside.iter().for_each(|&row| probability[row] = 1.0);
+            probability
+        });
+        Self {
+            predicted: actual.iter().zip(&loo_residual).map(|(y, r)| y - r).collect(),
+            residual: differences(&standard.residual),
+            noise_variance: variances(&rows.noise_variance),
+            latent_variance: variances(&rows.latent_variance),
+            loo_latent_variance: variances(&standard.loo_latent_variance),
+            loo_log_density: standard.loo_log_density.iter().map(|density| scale.log_density(*density, 1.0)).collect(),
+            weight: rows.weight.to_vec(),
+            leverage: standard.leverage,
+            cooks_distance: standard.cooks_distance,
+            dffits: standard.dffits,
+            standard_residual: standard.standard_residual,
+            student_residual: standard.student_residual,
+            z: standard.z,
+            outlier_probability,
+            flagged,
+            set_aside: is_aside,
+            threshold: standard.threshold,
+            actual,
+            loo_residual,
+        }
+    }
+
+    /// 1/λ: how far the row is to be relied upon.
+    pub fn relevance(&self, row: usize) -> f64 {
+        1.0 / self.noise_variance[row]
+    }
+
     /// Indices of all rows, most suspicious first.
     pub fn ranking(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.z.len()).collect();
@@ -70,75 +105,9 @@ impl Diagnostics {
         });
         order
     }
-}
 
-impl Diagnostics {
     /// Indices of the flagged rows, most suspicious first.
     pub fn flagged_rows(&self) -> Vec<usize> {
         self.ranking().into_iter().filter(|&row| self.flagged[row]).collect()
-    }
-}
-
-/// The |z| above which a row of a table with `rows` rows is flagged.
-pub fn z_threshold(rows: usize) -> f64 {
-    let tail = EXPECTED_FALSE_FLAGS / 2.0 / rows.max(1) as f64;
-    Normal::standard().inverse_cdf(1.0 - tail).max(LEAST_THRESHOLD)
-}
-
-impl FittedModel {
-    /// Diagnoses every training row.
-    pub fn diagnose(&self) -> Diagnostics {
-        let rows = &self.rows;
-        let n = rows.target.len();
-        let variance: Vec<f64> = rows.noise_variance.iter().zip(&rows.weight).map(|(v, w)| v / w).collect();
-        let residual: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| y - f).collect();
-        let leverage: Vec<f64> = rows.latent_variance.iter().zip(&variance).map(|(q, v)| (q / v).min(1.0)).collect();
-        let freedom = |i: usize| (1.0 - leverage[i]).max(LEAST_FREEDOM);
-        let effective_weights: f64 = leverage.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let per_row = |value: &dyn Fn(usize) -> f64| -> Vec<f64> { (0..n).map(value).collect() };
-
-        let loo_residual = per_row(&|i| residual[i] / freedom(i));
-        let loo_latent_variance = per_row(&|i| rows.latent_variance[i] / freedom(i));
-        let inlier = self.inlier_variance();
-        let z = per_row(&|i| loo_residual[i] / (inlier + loo_latent_variance[i]).sqrt());
-        let standard_residual = per_row(&|i| residual[i] / (variance[i] * freedom(i)).sqrt());
-        let student_residual = if self.noise.is_shared() {
-            let freedom_left = rows.weight.iter().sum::<f64>() - effective_weights;
-            let squares: f64 = standard_residual.iter().enumerate().map(|(i, r)| r * r * freedom(i)).sum();
-            per_row(&|i| {
-                // In units of λ: the squares that are left without the row, per degree of freedom.
-                let left = freedom_left - rows.weight[i];
-                let without = (squares - standard_residual[i].powi(2)).max(LEAST_FREEDOM * squares) / left;
-                if left > 0.0 && without > 0.0 { standard_residual[i] / without.sqrt() } else { standard_residual[i] }
-            })
-        } else {
-            z.clone()
-        };
-        let outlier_probability: Option<Vec<f64>> =
-            (0..n).map(|i| self.noise.outlier_probability(residual[i].powi(2) + rows.latent_variance[i])).collect();
-        let threshold = z_threshold(n);
-        let flagged = match &outlier_probability {
-            Some(probability) => probability.iter().map(|p| *p > PROBABILITY_THRESHOLD).collect(),
-            None => z.iter().map(|z| z.abs() > threshold).collect(),
-        };
-        Diagnostics {
-            loo_log_density: per_row(&|i| self.noise.log_density(loo_residual[i], loo_latent_variance[i], inlier)),
-            cooks_distance: per_row(&|i| {
-                let shift = loo_residual[i] * (leverage[i] / variance[i]).sqrt();
-                if leverage[i] > 0.0 { shift * shift / effective_weights } else { 0.0 }
-            }),
-            dffits: per_row(&|i| loo_residual[i] * (leverage[i] / variance[i]).sqrt()),
-            relevance: rows.noise_variance.iter().map(|v| 1.0 / v).collect(),
-            residual,
-            standard_residual,
-            student_residual,
-            loo_residual,
-            loo_latent_variance,
-            z,
-            outlier_probability,
-            flagged,
-            threshold,
-            leverage,
-        }
     }
 }

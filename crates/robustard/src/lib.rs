@@ -4,7 +4,7 @@
 //! ("joint automatic relevance determination"):
 //!
 //! ```text
-//! y = X θ + ε,    θⱼ ~ N(0, 1/γⱼ),    εᵢ ~ N(0, λᵢ)
+//! y = Φ(x) θ + ε,    θⱼ ~ N(0, 1/γⱼ),    εᵢ ~ N(0, λᵢ)
 //! ```
 //!
 //! A large γⱼ means that feature j does not matter, a large λᵢ that row i is not to be relied upon. Out come a sparse and
@@ -12,57 +12,71 @@
 //!
 //! ```
 //! use robustard::faer::Mat;
-//! use robustard::{Problem, Settings, fit};
+//! use robustard::{Control, Dataset, Recipe, fit};
 //!
-//! // Three columns, of which the third does not matter; row 7 is wrong.
-//! let x = Mat::from_fn(40, 3, |i, j| ((i * (2 * j + 3)) as f64 * 0.7).sin());
-//! let mut y: Vec<f64> = (0..40).map(|i| 2.0 * x[(i, 0)] - x[(i, 1)] + 0.01 * (i as f64 * 1.9).cos()).collect();
-//! y[7] += 5.0;
+//! // Three inputs, of which the third does not matter; row 7 is wrong.
+//! let inputs = Mat::from_fn(60, 3, |i, j| ((i * (2 * j + 3)) as f64 * 0.7).sin());
+//! let value = |i: usize| 10.0 + 2.0 * inputs[(i, 0)] - inputs[(i, 1)] + 0.01 * (i as f64 * 1.9).cos();
+//! let mut target: Vec<f64> = (0..60).map(value).collect();
+//! target[7] += 5.0;
 //!
-//! let problem = Problem::new(x.as_ref(), &y)?;
-//! let model = fit(&problem, &Settings::default())?;
+//! let dataset = Dataset::new(inputs.as_ref(), &target)?;
+//! let regression = fit(&dataset, &Recipe::default(), &Control::new())?;
 //!
-//! assert!((model.coefficients[0] - 2.0).abs() < 0.02);
-//! assert!(model.coefficients[2].abs() < 0.02);
-//! assert_eq!(model.diagnose().ranking()[0], 7);
-//!
-//! let prediction = model.predict(x.as_ref())?;
+//! assert_eq!(regression.diagnostics().flagged_rows(), [7]);
+//! let prediction = regression.predict(inputs.as_ref())?;
 //! let interval = prediction.interval(0.95)?;
 //! println!("{} in [{}, {}]", prediction.mean[0], interval.lower[0], interval.upper[0]);
+//! # assert!((prediction.mean[7] - (target[7] - 5.0)).abs() < 0.05);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The way the data goes: a [`Problem`] holds the checked design matrix and target, [`Settings`] choose the solver and the
-//! noise, [`fit`] runs the solver under one driver, and the [`FittedModel`] predicts and diagnoses. [`features`] makes
-//! design matrices from raw inputs.
+//! The way the data goes, in one direction: a [`Dataset`] holds the checked numbers; a [`Recipe`] says what is fitted, or leaves
+//! it to the data; [`fit()`] makes a [`Design`] (scaling, intercept, [`features`]), hands the problem to the [`engine`] and gives
+//! back a [`Regression`], which predicts and diagnoses in the target's units. A [`Control`] watches and stops all of it. Those who
+//! study solvers use the [`engine`] itself.
 
 pub use faer;
+pub use robustard_engine as engine;
 
 /// The examples of the README run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-pub mod diagnostics;
-pub mod evidence;
+mod control;
+mod dataset;
+mod design;
+mod diagnostics;
+mod error;
 pub mod features;
+mod fitted;
 mod learn;
-pub mod metrics;
-pub mod model;
-pub mod noise;
-pub mod posterior;
-pub mod predictive;
-pub mod problem;
-pub mod solver;
-pub mod state;
+mod quality;
+mod range;
+mod recipe;
+mod regression;
+mod scaling;
+mod selection;
+mod summary;
+mod triangle;
+mod validation;
+mod work;
 
+pub use control::{Control, ControlError, Progress, Stage};
+pub use dataset::{Column, Dataset, DatasetError};
+pub use design::{Beyond, Design, TargetScale};
 pub use diagnostics::Diagnostics;
-pub use model::{FittedModel, Interval, PredictError, Prediction};
-pub use noise::{Degrees, NoiseKind, NoisePrior};
-pub use posterior::Route;
-pub use predictive::BaseNoise;
-pub use problem::{Problem, ProblemError};
-pub use solver::{
-    Acceleration, FitError, Iteration, IterationRecord, Observer, Preset, Settings, SettingsError, SolverKind, Start,
-    Status, Stop, Units, fit, fit_from, fit_observed,
+pub use error::Error;
+pub use quality::Quality;
+pub use range::Range;
+pub use recipe::{Choice, Options, Recipe, RecipeError, suggestion};
+pub use regression::{Means, Prediction, Regression, fit};
+pub use robustard_engine::{
+    BaseNoise, Degrees, Interval, IterationRecord, Noise, PredictError, Preset, Settings, SolverKind, Status, Stop,
+    metrics,
 };
+pub use scaling::Standardizer;
+pub use selection::{Compared, Reason, Selection};
+pub use summary::FeatureSummary;
+pub use validation::{Fold, Scores, cross_validate, folds};

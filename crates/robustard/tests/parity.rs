@@ -1,307 +1,123 @@
-//! Two ways to the same answer.
+//! The same numbers give the same results, however they lie and whatever works on them.
 
 mod common;
 
-use common::{Synthetic, gaussian_matrix, normal, rng};
-use robustard::faer::Mat;
-use robustard::solver::IterationRecord;
-use robustard::{Acceleration, NoiseKind, NoisePrior, Problem, Route, Settings, SolverKind, fit};
+use common::{friedman, given, kind};
+use robustard::faer::{ColRef, Mat, MatRef};
+use robustard::{
+    Choice, Column, Control, Dataset, Error, Noise, Options, Recipe, RecipeError, Regression, SolverKind, fit,
+};
 
-const SHAPES: [(usize, usize); 3] = [(40, 10), (12, 20), (15, 15)];
-const PRIORS: [NoisePrior; 5] = [
-    NoisePrior::Flat,
-    NoisePrior::InverseGamma { shape: 2.0, scale: 0.3 },
-    NoisePrior::StudentT(robustard::Degrees::Learned),
-    NoisePrior::Contaminated,
-    NoisePrior::ContaminatedT(robustard::Degrees::Learned),
-];
-
-/// Every noise kind and prior once.
-fn noises() -> impl Iterator<Item = (NoiseKind, NoisePrior)> {
-    [(NoiseKind::Shared, NoisePrior::Flat)].into_iter().chain(PRIORS.map(|prior| (NoiseKind::PerRow, prior)))
+/// Bit for bit.
+fn assert_same(a: &Regression, b: &Regression, inputs: MatRef<'_, f64>, what: &str) {
+    assert_eq!(a.features(), b.features(), "{what}");
+    assert_eq!(a.noise(), b.noise(), "{what}");
+    assert_eq!(a.set_aside(), b.set_aside(), "{what}");
+    assert_eq!(a.selection(), b.selection(), "{what}");
+    assert_eq!(a.design(), b.design(), "{what}");
+    assert_eq!(a.model().coefficients(), b.model().coefficients(), "{what}");
+    assert_eq!(a.model().rows(), b.model().rows(), "{what}");
+    assert_eq!(a.paths(), b.paths(), "{what}");
+    assert_eq!(a.diagnostics(), b.diagnostics(), "{what}");
+    assert_eq!(a.quality(), b.quality(), "{what}");
+    let [a, b] = [a, b].map(|regression| regression.predict(inputs).unwrap());
+    assert_eq!(a, b, "{what}");
 }
 
-/// A problem with row weights and a group of columns.
-fn problem(rows: usize, columns: usize, seed: u64) -> Problem {
-    let design = Synthetic { rows, columns, support: 3, sigma: 0.3, contamination: 0.1, multiplier: 8.0 };
-    let weights: Vec<f64> = (0..rows).map(|i| 1.0 + (i % 3) as f64 * 0.5).collect();
-    let labels: Vec<usize> = (0..columns).map(|j| j.saturating_sub(2)).collect();
-    design.problem(seed).with_row_weights(&weights).unwrap().with_groups(&labels).unwrap()
+/// The recipes that take the different ways through the code.
+fn recipes() -> Vec<Recipe> {
+    let auto = |features| Recipe::new(Choice::Given(kind(features)), Choice::Auto);
+    vec![Recipe::default(), given("rff:64", Noise::default()), auto("rbf"), given("poly:2", Noise::Shared)]
 }
 
-fn plain(solver: SolverKind, (noise, noise_prior): (NoiseKind, NoisePrior), iterations: usize) -> Settings {
-    Settings {
-        solver,
-        noise,
-        noise_prior,
-        max_iterations: iterations,
-        tolerance: 1e-12,
-        acceleration: Acceleration::None,
-        pruning: false,
-        inner_tolerance: 1e-12,
-        inner_max_iterations: 20_000,
-        threads: 1,
-        ..Settings::default()
-    }
-}
-
-#[track_caller]
-fn close(name: &str, a: &[f64], b: &[f64], tolerance: f64) {
-    assert_eq!(a.len(), b.len());
-    let size = a.iter().fold(1e-300f64, |m, v| m.max(v.abs()));
-    for (i, (a, b)) in a.iter().zip(b).enumerate() {
-        assert!((a - b).abs() <= tolerance * size, "{name}[{i}]: {a:e} and {b:e}");
-    }
-}
-
-/// Both routes walk the same path, for every solver, noise and shape.
 #[test]
-fn routes_agree() {
-    for (rows, columns) in SHAPES {
-        for solver in SolverKind::ALL {
-            for noise in noises() {
-                let problem = problem(rows, columns, 3);
-                // With wider bounds, interpolated rows have 1 − h below what d × d arithmetic can resolve.
-                let bounds = [1e-4, 1e4];
-                let settings = Settings {
-                    noise_variance_bounds: bounds,
-                    weight_precision_bounds: bounds,
-                    ..plain(solver, noise, 8)
-                };
-                let run = |route| fit(&problem, &Settings { route, ..settings.clone() }).unwrap();
-                let (weight, sample) = (run(Route::WeightSpace), run(Route::SampleSpace));
-                let name = format!("{rows}x{columns} {solver:?} {noise:?}");
-                let path = |records: &[IterationRecord]| -> Vec<f64> { records.iter().map(|r| r.objective).collect() };
-                close(&format!("{name} path"), &path(&weight.outcome.trace), &path(&sample.outcome.trace), 1e-6);
-                close(&format!("{name} mean"), &weight.coefficients, &sample.coefficients, 1e-5);
-                close(&format!("{name} se"), &weight.standard_errors, &sample.standard_errors, 1e-5);
-                let (a, b) = (weight.diagnose(), sample.diagnose());
-                close(&format!("{name} leverage"), &a.leverage, &b.leverage, 1e-5);
-                let new = gaussian_matrix(5, columns, &mut rng(9));
-                let (a, b) = (weight.predict(new.as_ref()).unwrap(), sample.predict(new.as_ref()).unwrap());
-                close(&format!("{name} prediction"), &a.mean, &b.mean, 1e-5);
-                close(&format!("{name} latent"), &a.latent_variance, &b.latent_variance, 1e-5);
-            }
+fn threads_change_nothing() {
+    let rows = friedman(300, 0.05, 1);
+    for recipe in recipes() {
+        let fitted: Vec<Regression> = [1, 2, 3]
+            .into_iter()
+            .map(|threads| {
+                let control = Control::new().with_threads(threads).unwrap();
+                fit(&rows.dataset(), &recipe, &control).unwrap()
+            })
+            .collect();
+        let what = recipe.features().to_string();
+        assert_same(&fitted[0], &fitted[1], rows.inputs.as_ref(), &what);
+        assert_same(&fitted[0], &fitted[2], rows.inputs.as_ref(), &what);
+    }
+}
+
+#[test]
+fn layouts_change_nothing() {
+    let rows = friedman(300, 0.05, 1);
+    let (n, p) = (rows.inputs.nrows(), rows.inputs.ncols());
+    let by_rows: Vec<f64> = rows.inputs.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect();
+    // Every second value of a longer list, as a part of a larger array is.
+    let spread: Vec<Vec<f64>> =
+        (0..p).map(|j| rows.inputs.col(j).iter().flat_map(|value| [*value, f64::NAN]).collect()).collect();
+    let padded = Mat::from_fn(n, p + 3, |i, j| if j < p { rows.inputs[(i, j)] } else { f64::NAN });
+    let columns = (0..p).map(|j| Column::Owned(rows.inputs.col(j).iter().copied().collect())).collect();
+    let strided = spread.iter().map(|values| Column::Borrowed(MatRef::from_row_major_slice(values, n, 2).col(0)));
+    let borrowed = (0..p).map(|j| Column::Borrowed(ColRef::from_slice(rows.inputs.col_as_slice(j)))).collect();
+    let datasets = [
+        ("row after row", Dataset::new(MatRef::from_row_major_slice(&by_rows, n, p), &rows.target)),
+        ("a part of a matrix", Dataset::new(padded.as_ref().subcols(0, p), &rows.target)),
+        ("columns of its own", Dataset::from_columns(columns, &rows.target)),
+        ("columns", Dataset::from_columns(borrowed, &rows.target)),
+        ("columns with gaps", Dataset::from_columns(strided.collect(), &rows.target)),
+    ];
+    for recipe in recipes() {
+        let expected = rows.fit(&recipe);
+        for (name, dataset) in &datasets {
+            let other = fit(dataset.as_ref().unwrap(), &recipe, &Control::new()).unwrap();
+            assert_same(&expected, &other, rows.inputs.as_ref(), &format!("{} {name}", recipe.features()));
         }
     }
+    // Predictions, too.
+    let regression = rows.fit(&recipes()[0]);
+    let expected = regression.predict(rows.inputs.as_ref()).unwrap();
+    assert_eq!(regression.predict(MatRef::from_row_major_slice(&by_rows, n, p)).unwrap(), expected);
+    assert_eq!(regression.predict(padded.as_ref().subcols(0, p)).unwrap(), expected);
 }
 
-/// A row of weight two is the row given twice.
+/// The growing solver cannot grow columns that share a precision; it says so, and what to use instead.
 #[test]
-fn weights_are_repetitions() {
-    let data = Synthetic { rows: 30, columns: 6, support: 2, ..Synthetic::PAPER }.draw(1);
-    let repeated: Vec<usize> = (0..30).flat_map(|i| std::iter::repeat_n(i, 1 + i % 3)).collect();
-    let long_x = Mat::from_fn(repeated.len(), 6, |i, j| data.x[(repeated[i], j)]);
-    let long_y: Vec<f64> = repeated.iter().map(|&i| data.y[i]).collect();
-    let long = Problem::new(long_x.as_ref(), &long_y).unwrap();
-    let weights: Vec<f64> = (0..30).map(|i| (1 + i % 3) as f64).collect();
-    let short = Problem::new(data.x.as_ref(), &data.y).unwrap().with_row_weights(&weights).unwrap();
-    for solver in SolverKind::ALL {
-        for noise in noises() {
-            // The scale of a learnt prior starts at the median of the rows, which weights do not move.
-            let start: f64 = if noise.1 == NoisePrior::Flat { 1e-7 } else { 1e-2 };
-            let steps = if noise.1 == NoisePrior::Flat { 10 } else { 400 };
-            if solver == SolverKind::Gradient && noise.0 == NoiseKind::PerRow {
-                continue; // Adam's steps depend on the gradient's size, which a weight doubles
-            }
-            let (a, b) =
-                (fit(&short, &plain(solver, noise, steps)).unwrap(), fit(&long, &plain(solver, noise, steps)).unwrap());
-            let name = format!("{solver:?} {noise:?}");
-            close(&format!("{name} mean"), &a.coefficients, &b.coefficients, start.max(1e-6));
-            close(&format!("{name} objective"), &[a.outcome.objective], &[b.outcome.objective], start.max(1e-6));
-        }
-    }
-}
-
-/// The result does not depend on the number of threads, to the last bit.
-#[test]
-fn threads_do_not_matter() {
-    for (rows, columns) in [(700, 40), (30, 60), (40, 40), (420, 500)] {
-        for solver in SolverKind::ALL {
-            for noise in noises() {
-                let problem = problem(rows, columns, 5);
-                let settings = Settings {
-                    pruning: true,
-                    acceleration: Acceleration::Auto,
-                    ..plain(solver, noise, if rows == 420 { 3 } else { 12 })
-                };
-                let run = |threads| {
-                    fit(&problem, &Settings { threads, inner_max_iterations: 50, ..settings.clone() }).unwrap()
-                };
-                let (one, two) = (run(1), run(2));
-                assert_eq!(one.coefficients, two.coefficients, "{solver:?} {noise:?}");
-                assert_eq!(one.rows, two.rows, "{solver:?} {noise:?}");
-                assert_eq!(one.outcome.objective, two.outcome.objective);
-            }
-        }
-    }
-}
-
-/// An inverse-gamma prior is Student-t noise with its parameters given: both from the same start, one step apart.
-#[test]
-fn inverse_gamma_is_student_t() {
-    let problem = problem(40, 10, 2);
-    let student =
-        fit(&problem, &plain(SolverKind::Em, (NoiseKind::PerRow, "student-t:3".parse().unwrap()), 2000)).unwrap();
-    let robustard::noise::NoiseModel::StudentT { scale, degrees, .. } = student.noise else { panic!() };
-    let prior = NoisePrior::InverseGamma { shape: degrees / 2.0, scale: scale * degrees / 2.0 };
-    let given = fit(&problem, &plain(SolverKind::Em, (NoiseKind::PerRow, prior), 2000)).unwrap();
-    close("objective", &[student.outcome.objective], &[given.outcome.objective], 1e-6);
-    close("mean", &student.coefficients, &given.coefficients, 1e-3);
-}
-
-/// EM, MacKay and ℓ2-IRLS meet at one optimum; acceleration and pruning lead there too.
-#[test]
-fn fixed_points_agree() {
-    for seed in 0..3 {
-        let problem =
-            Synthetic { rows: 200, columns: 12, support: 12, contamination: 0.05, ..Synthetic::PAPER }.problem(seed);
-        let noise = (NoiseKind::PerRow, "student-t".parse().unwrap());
-        let reference = fit(&problem, &Settings { tolerance: 1e-8, ..plain(SolverKind::Em, noise, 5_000) }).unwrap();
-        for solver in [SolverKind::Em, SolverKind::Mackay, SolverKind::IrlsL2, SolverKind::IrlsL1] {
-            for (acceleration, pruning) in
-                [(Acceleration::None, false), (Acceleration::Auto, false), (Acceleration::Auto, true)]
-            {
-                let settings = Settings { tolerance: 1e-7, acceleration, pruning, ..plain(solver, noise, 5000) };
-                let other = fit(&problem, &settings).unwrap();
-                let name = format!("{solver:?} {acceleration:?} {pruning}");
-                let difference = (other.outcome.objective - reference.outcome.objective).abs();
-                // ℓ1-IRLS minimises another surrogate; its weights are the inner problem's, not the posterior mean.
-                let (objective, mean) = if solver == SolverKind::IrlsL1 { (0.5, 0.05) } else { (1e-3, 1e-3) };
-                assert!(difference < objective, "{name}: {difference}");
-                close(&name, &reference.coefficients, &other.coefficients, mean);
-            }
-        }
-    }
-}
-
-/// With every precision fixed and no penalty on rows, the inner problem of ℓ1-IRLS is ridge regression: the posterior mean.
-#[test]
-fn inner_problem_without_penalties_is_ridge() {
-    use robustard::posterior::{Moments, route};
-    use robustard::solver::Point;
-    use robustard::solver::inner_lasso::InnerLasso;
-    let mut problem = problem(25, 6, 4);
-    for column in 0..6 {
-        problem = problem.with_fixed_precision(column, 0.7).unwrap();
-    }
-    let state = robustard::state::State {
-        weight_precision: vec![0.7; problem.groups().count()],
-        noise_variance: (0..25).map(|i| 0.1 + (i % 5) as f64 * 0.2).collect(),
-        noise: robustard::noise::NoiseModel::Flat,
-    };
-    let mut posterior = route(Route::Auto, &problem, robustard::faer::Par::Seq);
-    let mut moments = Moments::new(&problem);
-    posterior.factorise(&problem, &state.weight_precision, state.row_noise(), &mut moments).unwrap();
-    let start = Moments::new(&problem); // from zero, not from the answer
-    let point = Point { problem: &problem, state: &state, moments: &start, posterior: posterior.as_ref() };
-    let mut inner = InnerLasso::new(&problem);
-    assert!(inner.solve(&point, 1e-11, 10_000).converged);
-    close("ridge", inner.solution(), &moments.mean, 1e-8);
-}
-
-/// Closed-form leave-one-out against refits without the row, with γ and λ held.
-#[test]
-fn leave_one_out_matches_refits() {
-    let problem = problem(25, 6, 4);
-    let model = fit(&problem, &plain(SolverKind::Em, (NoiseKind::PerRow, "student-t".parse().unwrap()), 50)).unwrap();
-    let diagnostics = model.diagnose();
-    let effective: f64 = diagnostics.leverage.iter().sum();
-    for left_out in 0..25 {
-        let kept: Vec<usize> = (0..25).filter(|&i| i != left_out).collect();
-        let x = Mat::from_fn(24, 6, |i, j| problem.rows()[(j, kept[i])]);
-        let y: Vec<f64> = kept.iter().map(|&i| problem.target()[i]).collect();
-        let precision: Vec<f64> = (0..25).map(|i| model.rows.weight[i] / model.rows.noise_variance[i]).collect();
-        let weights: Vec<f64> = kept.iter().map(|&i| precision[i]).collect();
-        let mut held = Problem::new(x.as_ref(), &y).unwrap().with_row_weights(&weights).unwrap();
-        for j in 0..6 {
-            held = held.with_fixed_precision(j, model.weight_precision[j]).unwrap();
-        }
-        let settings = Settings {
-            noise: NoiseKind::Shared,
-            noise_start: 10,
-            max_iterations: 1,
-            units: robustard::Units::Absolute,
-            initial_noise_variance: 1.0,
-            ..Settings::default()
+fn growing_is_refused_where_precisions_are_shared() {
+    for features in ["auto", "smooth", "smooth:40", "rff:64"] {
+        let options = Options {
+            features: Some(features.parse().unwrap()),
+            solver: Some(SolverKind::Growing),
+            ..Options::default()
         };
-        let without = fit(&held, &settings).unwrap();
-        let row = Mat::from_fn(1, 6, |_, j| problem.rows()[(j, left_out)]);
-        let predicted = without.predict(row.as_ref()).unwrap();
-        close(
-            "loo residual",
-            &[problem.target()[left_out] - predicted.mean[0]],
-            &[diagnostics.loo_residual[left_out]],
-            1e-8,
-        );
-        close("loo latent", &predicted.latent_variance, &[diagnostics.loo_latent_variance[left_out]], 1e-8);
-        // Cook's distance and DFFITS from their definitions.
-        let shift: Vec<f64> = (0..6).map(|j| model.coefficients[j] - without.coefficients[j]).collect();
-        let fitted_shift = |i: usize| -> f64 { (0..6).map(|j| problem.rows()[(j, i)] * shift[j]).sum() };
-        let metric: f64 = (0..25).map(|i| precision[i] * fitted_shift(i).powi(2)).sum::<f64>()
-            + (0..6).map(|j| model.weight_precision[j] * shift[j].powi(2)).sum::<f64>();
-        close("cook", &[metric / effective], &[diagnostics.cooks_distance[left_out]], 1e-6);
-        let dffits = fitted_shift(left_out) / model.rows.latent_variance[left_out].sqrt();
-        close("dffits", &[dffits], &[diagnostics.dffits[left_out]], 1e-6);
+        let error = options.recipe().unwrap_err();
+        assert!(matches!(&error, RecipeError::Growing { features: own } if own == features), "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains("growing") && message.contains(features), "{message}");
+        assert!(message.contains("use linear") && message.contains("another solver"), "{message}");
+        let recipe = Recipe::new(features.parse().unwrap(), Choice::Auto);
+        let settings = Options { features: None, ..options }
+            .solver
+            .map(|solver| robustard::Settings { solver, ..Default::default() });
+        assert!(recipe.with_settings(settings.unwrap()).is_err());
     }
-}
-
-/// A group of identical columns pools their second moments.
-#[test]
-fn groups_share_one_precision() {
-    let problem = problem(40, 10, 6);
-    for solver in SolverKind::ALL {
-        let model = fit(&problem, &plain(solver, (NoiseKind::Shared, NoisePrior::Flat), 20)).unwrap();
-        assert_eq!(model.weight_precision[0], model.weight_precision[1], "{solver:?}");
-        assert_eq!(model.weight_precision[1], model.weight_precision[2], "{solver:?}");
-        assert_ne!(model.weight_precision[2], model.weight_precision[3], "{solver:?}");
+    // Categories: known only with the data.
+    let rows = friedman(100, 0.0, 2);
+    let growing = |noise| {
+        let options = Options {
+            features: Some(Choice::Given(kind("linear"))),
+            solver: Some(SolverKind::Growing),
+            noise: Some(noise),
+            ..Options::default()
+        };
+        options.recipe().unwrap()
+    };
+    for noise in [Choice::Auto, Choice::Given(Noise::Shared), Choice::Given(Noise::default())] {
+        let recipe = growing(noise);
+        assert!(fit(&rows.dataset(), &recipe, &Control::new()).is_ok());
+        let grouped = rows.dataset().with_groups(&[0, 1, 1, 1, 2, 3, 4, 5, 6, 7]).unwrap();
+        let error = fit(&grouped, &recipe, &Control::new()).unwrap_err();
+        assert!(matches!(&error, Error::SharedPrecision { names } if names == &["x1", "x2", "x3"]), "{error:?}");
+        let message = error.to_string();
+        assert!(message.contains("growing") && message.contains("use em"), "{message}");
     }
-    // EM at its fixed point: γ = size / Σ(μ² + Σ).
-    let settings = Settings { tolerance: 1e-9, ..plain(SolverKind::Em, (NoiseKind::Shared, NoisePrior::Flat), 50_000) };
-    let model = fit(&problem, &settings).unwrap();
-    let pooled: f64 = (0..3).map(|j| model.coefficients[j].powi(2) + model.standard_errors[j].powi(2)).sum();
-    assert_eq!(model.noise_inflation, 1.0);
-    close("pooled", &[3.0 / pooled], &[model.weight_precision[0]], 1e-4);
-}
-
-#[test]
-fn saved_models_predict_the_same() {
-    for (rows, columns) in SHAPES {
-        let problem = problem(rows, columns, 8);
-        let model = fit(&problem, &Settings::default()).unwrap();
-        let text = serde_json::to_string(&model).unwrap();
-        let back: robustard::FittedModel = serde_json::from_str(&text).unwrap();
-        let new = gaussian_matrix(7, columns, &mut rng(1));
-        let (a, b) = (model.predict(new.as_ref()).unwrap(), back.predict(new.as_ref()).unwrap());
-        assert_eq!(a, b);
-        assert_eq!(model, back);
-    }
-}
-
-/// Pruning does not change the answer: columns that matter stay, and one that was dropped too early comes back.
-#[test]
-fn pruning_keeps_the_answer() {
-    for seed in 0..5 {
-        let problem = Synthetic { columns: 80, ..Synthetic::PAPER }.problem(seed);
-        let base = Settings { tolerance: 1e-6, max_iterations: 5000, threads: 1, ..Settings::default() };
-        let with = fit(&problem, &Settings { pruning: true, ..base.clone() }).unwrap();
-        let without = fit(&problem, &Settings { pruning: false, ..base }).unwrap();
-        assert!(with.active_columns.len() < 40, "{}", with.active_columns.len());
-        let gap = with.outcome.objective - without.outcome.objective;
-        assert!(gap < 0.1, "seed {seed}: {gap}");
-        close("mean", &without.coefficients, &with.coefficients, 0.02);
-    }
-}
-
-/// Two copies of a column share its weight, and neither is lost to pruning the other.
-#[test]
-fn duplicated_columns_predict_as_one() {
-    let mut rng = rng(3);
-    let x = gaussian_matrix(100, 3, &mut rng);
-    let y: Vec<f64> = (0..100).map(|i| 2.0 * x[(i, 0)] + 0.1 * normal(&mut rng)).collect();
-    let doubled = Mat::from_fn(100, 4, |i, j| x[(i, j % 3)]);
-    let one = fit(&Problem::new(x.as_ref(), &y).unwrap(), &Settings::default()).unwrap();
-    let two = fit(&Problem::new(doubled.as_ref(), &y).unwrap(), &Settings::default()).unwrap();
-    close("fitted", &one.rows.fitted, &two.rows.fitted, 1e-2);
-    assert!((two.coefficients[0] + two.coefficients[3] - 2.0).abs() < 0.05);
 }

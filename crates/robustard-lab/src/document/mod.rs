@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::LabError;
 use crate::experiment::Experiment;
 use crate::findings::{self, Finding};
-use crate::method::{Basis, Method, Solver};
+use crate::method::{Basis, Method, RowNoise, Solver};
 use crate::results::Results;
-use robustard::NoiseKind;
+use crate::runner::one_thread;
 
 /// A figure of the document.
 pub(crate) struct Figure {
@@ -122,8 +122,10 @@ pub fn write(folder: &Path) -> Result<(PathBuf, Vec<Finding>), LabError> {
     tables::neural(&mut document, &neural);
     recovery::synthetic(&mut document, &synthetic);
     small::blr(&mut document, &blr);
-    small::mcycle(&mut document, &mcycle)?;
-    small::stars(&mut document, &stars)?;
+    one_thread()?.install(|| {
+        small::mcycle(&mut document, &mcycle)?;
+        small::stars(&mut document, &stars)
+    })?;
     settings(&mut document);
     document.say(include_str!("deviations.md").trim());
 
@@ -160,7 +162,7 @@ fn settings(document: &mut Section) {
             "| solver | η of γ | η of λ | learning rate | first γ | λ starts after | λ moves every | iterations |\n|---|---|---|---|---|---|---|---|\n",
         );
         for solver in Solver::ALL {
-            let settings = solver.settings(NoiseKind::PerRow, basis);
+            let settings = solver.settings(RowNoise::PerRow, basis);
             let is_gradient = matches!(solver, Solver::GradientPrimal | Solver::GradientDual);
             let damping = |eta: f64| if is_gradient { "–".to_owned() } else { eta.to_string() };
             let rate = if is_gradient { settings.learning_rate.to_string() } else { "–".to_owned() };

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use robustard::solver::PathRecorder;
-use robustard::{Iteration, NoiseKind, Problem};
+use robustard::engine::solver::PathRecorder;
+use robustard::engine::{Iteration, Problem, fit_observed};
 use robustard_report::chart::{Axis, Chart, Layer, Tone};
 use robustard_table::samples::GIANTS;
 use robustard_table::samples::motorcycle::{DEGREE, Motorcycle};
@@ -12,7 +12,7 @@ use super::Section;
 use super::figures::dots;
 use super::tables::{beside, brief, table};
 use crate::experiment::POWERS;
-use crate::method::{Basis, Method, Solver};
+use crate::method::{Basis, Method, RowNoise, Solver};
 use crate::paper;
 use crate::results::Results;
 use crate::stars::Stars;
@@ -66,7 +66,7 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
     let all: Vec<usize> = (0..n).collect();
     let [first, last] = [data.times[0], data.times[n - 1]];
     let grid: Vec<f64> = (0..=200).map(|k| first + (last - first) * f64::from(k) / 200.0).collect();
-    let sample = mcycle::sample(&data, &all, &grid, vec![0.0; grid.len()])?;
+    let sample = mcycle::sample(&data, &all, &grid, vec![0.0; grid.len()]);
     let wrong = |row: &usize| data.wrong.contains(row);
     let points = |is_wrong: bool| {
         let rows: Vec<usize> = (0..n).filter(|row| wrong(row) == is_wrong).collect();
@@ -99,8 +99,7 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
         paths.record(iteration);
         ControlFlow::Continue(())
     };
-    let model =
-        robustard::fit_observed(&problem, &Solver::Em.settings(NoiseKind::PerRow, Basis::Features), &mut record)?;
+    let model = fit_observed(&problem, &Solver::Em.settings(RowNoise::PerRow, Basis::Features), &mut record)?;
     let paths = paths.paths(&(1..=DEGREE).collect::<Vec<_>>(), &all);
     let iterations: Vec<f64> = paths.iterations.iter().map(|iteration| *iteration as f64).collect();
     let line = |name: Option<&str>, tone: Tone, relevance: &[f64]| {
@@ -130,7 +129,7 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
         document.show(name, title, robustard_report::draw(&chart));
     }
     let diagnostics = model.diagnose();
-    let point = |row: usize| (diagnostics.loo_residual[row].powi(2), model.rows.noise_variance[row]);
+    let point = |row: usize| (diagnostics.loo_residual[row].powi(2), model.rows().noise_variance[row]);
     let part =
         |is_wrong: bool| all.iter().filter(|row| wrong(row) == is_wrong).map(|row| point(*row)).collect::<Vec<_>>();
     let chart = Chart {

@@ -1,7 +1,8 @@
 //! What matters?
 
-use robustard::features::Basis;
-use robustard_table::{ColumnKind, FeatureSummary};
+use robustard::FeatureSummary;
+use robustard::features::FeatureMap;
+use robustard_table::ColumnKind;
 
 use super::{Detail, Section};
 use crate::chart::{Axis, Chart, Layer, Mark, Tone};
@@ -16,16 +17,16 @@ const MOST_LISTED: usize = 200;
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
 pub fn section(view: &View<'_>) -> Section {
-    let summaries = view
-        .regression
-        .feature_summaries()
-        .into_iter()
-        .map(|feature| FeatureSummary { name: clipped(&feature.name, LONGEST_NAME), ..feature });
+    let design = view.regression.design();
+    let summaries = view.regression.feature_summaries().into_iter().map(|mut feature| {
+        feature.name = clipped(&feature.name, LONGEST_NAME);
+        feature
+    });
     let (mut kept, left_out): (Vec<FeatureSummary>, Vec<FeatureSummary>) = summaries.partition(|feature| feature.kept);
     let all = kept.len() + left_out.len();
-    let unit = match &view.regression.features.basis {
-        Basis::Linear => "The table has the coefficients in the units of the data.",
-        Basis::Waves(_) | Basis::Smooth(_) => {
+    let unit = match design.map() {
+        FeatureMap::Linear(_) => "The table has the coefficients in the units of the data.",
+        map if map.bends().is_some() => {
             "The fit is a curve: lines, whose coefficients are in the units of the data, and bends. Relevance is the mean \
              squared slope of both along a column."
         }
@@ -54,7 +55,7 @@ pub fn section(view: &View<'_>) -> Section {
             count => format!(" {count} do not matter and are left out."),
         };
         let clear = match clear {
-            _ if view.regression.features.bends().is_some() => format!("most relevant: {}", most.join(", ")),
+            _ if design.map().bends().is_some() => format!("most relevant: {}", most.join(", ")),
             0 => "none has an effect that is clearly not zero".to_owned(),
             1 => format!("one has an effect that is clearly not zero: {}", first.join(", ")),
             count if count <= first.len() => {
@@ -70,7 +71,7 @@ pub fn section(view: &View<'_>) -> Section {
     let more = count.saturating_sub(MOST_LISTED);
     kept.truncate(MOST_LISTED);
     let left_out = left_out.into_iter().map(|feature| feature.name).collect();
-    let intercept = view.regression.intercept_in_units().filter(|_| view.regression.options.intercept);
+    let intercept = (design.is_linear() && design.has_intercept()).then(|| view.regression.intercept());
     Section {
         id: "features",
         question: "What matters?",
@@ -83,7 +84,7 @@ pub fn section(view: &View<'_>) -> Section {
 
 /// Names of the columns that stand for levels of categories.
 fn category_levels(view: &View<'_>) -> Vec<String> {
-    let columns = &view.regression.encoder.columns;
+    let columns = &view.model.encoder().columns;
     let levels = columns.iter().filter_map(|column| match &column.kind {
         ColumnKind::Category { levels } => Some(levels.iter().map(|level| format!("{}={level}", column.name))),
         _ => None,
@@ -96,22 +97,21 @@ fn effects(view: &View<'_>, kept: usize) -> Chart {
     let regression = view.regression;
     let target = &view.target;
     let names = &view.features;
-    let first = usize::from(regression.options.intercept);
-    let model = &regression.model;
+    let (design, model) = (regression.design(), regression.model());
+    let is_active = model.is_active();
     let mut columns: Vec<usize> =
-        (0..regression.telling_features()).filter(|j| model.active_columns.contains(&(j + first))).collect();
+        (0..design.telling_features()).filter(|&j| design.of_features(&is_active)[j]).collect();
     let relevances = regression.relevances();
     columns.sort_by(|&a, &b| relevances[b].total_cmp(&relevances[a]));
     columns.truncate(MOST_DRAWN);
     // The first is drawn at the top.
     columns.reverse();
-    let is_linear = regression.features.bends().is_none();
-    let deviation = regression.target.deviation;
-    let effect = |j: usize| deviation * model.coefficients[j + first];
-    let error = |j: usize| NORMAL_95 * deviation * model.standard_errors[j + first];
+    let is_linear = design.map().bends().is_none();
+    let [effects, errors] = [model.coefficients(), model.standard_errors()].map(|values| design.per_deviation(values));
+    let (effect, error) = (|j: usize| effects[j], |j: usize| NORMAL_95 * errors[j]);
     let text = columns.iter().map(|&j| format!("{}: {} ± {}", names[j], short(effect(j)), short(error(j)))).collect();
     let categories: Vec<String> = columns.iter().map(|&j| names[j].clone()).collect();
-    let per = if regression.options.features.standardize { "per standard deviation" } else { "per unit" };
+    let per = if regression.recipe().standardize() { "per standard deviation" } else { "per unit" };
     let cut =
         if kept > MOST_DRAWN { format!(" The {MOST_DRAWN} most relevant of {kept} are drawn.") } else { String::new() };
     let places = || (0..columns.len()).map(|place| place as f64);

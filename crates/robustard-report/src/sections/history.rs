@@ -1,70 +1,61 @@
 //! What happened during the fit?
 
 use robustard::Status;
-use robustard::solver::Path;
+use robustard::engine::solver::Path;
 
 use super::{Detail, Section};
 use crate::chart::{Axis, Chart, Layer, Mark, Numbers, Tone};
-use crate::words::{clipped, counted, noise_words, short, status_words};
+use crate::words::{clipped, compared_words, counted, noise_words, reason_words, short, status_words, time_words};
 use crate::{LONGEST_NAME, View};
 
 pub fn section(view: &View<'_>) -> Section {
     let regression = view.regression;
-    let model = &regression.model;
-    let outcome = &model.outcome;
-    let ending = match model.status() {
+    let model = regression.model();
+    let (outcome, encoder) = (model.outcome(), view.model.encoder());
+    let ending = match regression.status() {
         Status::Converged => "The relevances no longer move: the fit converged".to_owned(),
         status => format!("The fit was {}; it ended", status_words(status)),
     };
-    let seconds = outcome.elapsed.as_secs_f64();
-    let time = if seconds < 1.0 { format!("{:.0} ms", 1e3 * seconds) } else { format!("{seconds:.1} s") };
     let answer = format!(
         "{ending} after {} and {}, with {}.",
         counted(model.iterations(), "iteration"),
-        time,
-        noise_words(&regression.options.settings),
+        time_words(regression.elapsed()),
+        noise_words(regression.noise()),
     );
     let mut charts = Vec::new();
     if model.iterations() > 0 {
         charts.push(objective(view));
     }
-    if !regression.paths.iterations.is_empty() {
-        charts.extend([feature_paths(view), row_paths(view)]);
+    if !regression.paths().iterations.is_empty() {
+        charts.push(feature_paths(view));
+        if !regression.paths().rows.is_empty() {
+            charts.push(row_paths(view));
+        }
     }
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
-    fact("log evidence", short(-model.neg_log_evidence));
+    fact("log evidence", short(regression.log_evidence()));
     fact("posteriors computed", outcome.evaluations.to_string());
     fact("features in use (entropy of 1/γ)", format!("{:.1}%", 100.0 * model.effective_weights()));
     fact("rows in use (entropy of 1/λ)", format!("{:.1}%", 100.0 * model.effective_rows()));
     fact(
         "columns used",
-        regression
-            .encoder
-            .columns
-            .iter()
-            .map(|column| clipped(&column.name, LONGEST_NAME))
-            .collect::<Vec<_>>()
-            .join(", "),
+        encoder.columns.iter().map(|column| clipped(&column.name, LONGEST_NAME)).collect::<Vec<_>>().join(", "),
     );
-    for left_out in &regression.encoder.left_out {
+    for left_out in &encoder.left_out {
         fact("column left out", format!("{} ({})", clipped(&left_out.name, LONGEST_NAME), left_out.reason));
     }
-    let dropped = view.table.row_count() - regression.rows.len();
+    let dropped = view.table.row_count() - view.model.rows().len();
     if dropped > 0 {
         fact("rows left out for missing values", dropped.to_string());
     }
-    fact("features", regression.options.features.kind.to_string());
-    if let Some(choice) = &regression.choice {
-        fact("chosen, because", choice.reasons.join("; "));
-        for compared in &choice.compared {
+    fact("features", regression.features().to_string());
+    if let Some(selection) = regression.selection() {
+        fact("chosen, because", selection.reasons.iter().map(reason_words).collect::<Vec<_>>().join("; "));
+        for compared in &selection.compared {
             let mark = if compared.chosen { " (chosen)" } else { "" };
-            let aside = match compared.set_aside {
-                0 => String::new(),
-                count => format!(", {count} set aside"),
-            };
             fact(
-                &format!("compared: {}, {}{aside}{mark}", compared.features, compared.noise),
+                &format!("compared: {}{mark}", compared_words(compared)),
                 format!(
                     "bound {:.3} nats per row, left-out RMSE {}, log density {:.3}",
                     compared.bound,
@@ -79,7 +70,7 @@ pub fn section(view: &View<'_>) -> Section {
             .iter()
             .for_each(|(name, count)| fact(&format!("interventions: {}", name.replace('_', " ")), count.to_string()));
     }
-    if let Ok(serde_json::Value::Object(settings)) = serde_json::to_value(&regression.options.settings) {
+    if let Ok(serde_json::Value::Object(settings)) = serde_json::to_value(regression.settings()) {
         for (name, value) in settings {
             let text = match value {
                 serde_json::Value::String(text) => text,
@@ -88,7 +79,7 @@ pub fn section(view: &View<'_>) -> Section {
             fact(&format!("setting {name}"), text);
         }
     }
-    fact("data fingerprint (SHA-256)", regression.fingerprint.sha256.clone());
+    fact("data fingerprint (XXH3)", view.model.fingerprint().xxh3.clone());
     Section {
         id: "history",
         question: "What happened during the fit?",
@@ -100,7 +91,7 @@ pub fn section(view: &View<'_>) -> Section {
 }
 
 fn objective(view: &View<'_>) -> Chart {
-    let trace = &view.regression.model.outcome.trace;
+    let trace = &view.regression.model().outcome().trace;
     let least = trace.iter().map(|record| record.objective).fold(f64::INFINITY, f64::min);
     // Above its minimum, on a log scale, the last steps can be seen as well as the first.
     let above: Vec<f64> = trace.iter().map(|record| record.objective - least).collect();
@@ -122,11 +113,10 @@ fn objective(view: &View<'_>) -> Chart {
 fn feature_paths(view: &View<'_>) -> Chart {
     let regression = view.regression;
     let names = &view.features;
-    let groups = regression.feature_groups();
-    let kept: Vec<usize> = (0..names.len())
-        .filter(|&j| regression.model.active_columns.contains(&(j + usize::from(regression.options.intercept))))
-        .map(|j| groups[j])
-        .collect();
+    let (design, is_active) = (regression.design(), regression.model().is_active());
+    let groups = design.feature_groups();
+    let active = design.of_features(&is_active).iter().zip(&groups);
+    let kept: Vec<usize> = active.filter(|(is_active, _)| **is_active).map(|(_, group)| *group).collect();
     let name = |group: usize| {
         let members: Vec<&str> =
             names.iter().zip(&groups).filter(|(_, g)| **g == group).map(|(name, _)| name.as_str()).collect();
@@ -135,16 +125,16 @@ fn feature_paths(view: &View<'_>) -> Chart {
             count => format!("{first} and {} more of its group", count - 1),
         })
     };
-    let iterations = &regression.paths.iterations;
+    let iterations = &regression.paths().iterations;
     let (in_use, left_out): (Vec<&Path>, Vec<&Path>) =
-        regression.paths.groups.iter().partition(|path| kept.contains(&path.index));
+        regression.paths().groups.iter().partition(|path| kept.contains(&path.index));
     Chart {
         id: "feature-paths",
         title: "Relevance of the features over the iterations".to_owned(),
         explanation: format!(
             "1/γ of {} (the most relevant at the end; a category's levels share one). Features that do not matter fall away; \
              a line that stops is a feature that was left out.",
-            counted(regression.paths.groups.len(), "feature")
+            counted(regression.paths().groups.len(), "feature")
         ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/γ"),
@@ -158,17 +148,17 @@ fn feature_paths(view: &View<'_>) -> Chart {
 /// The paper's Figure 2, rows.
 fn row_paths(view: &View<'_>) -> Chart {
     let regression = view.regression;
-    let label = |row: usize| format!("row {}", regression.rows[row] + 1);
+    let label = |row: usize| format!("row {}", view.model.rows()[row] + 1);
     let (flagged, others): (Vec<&Path>, Vec<&Path>) =
-        regression.paths.rows.iter().partition(|path| view.diagnostics.flagged[path.index]);
-    let iterations = &regression.paths.iterations;
+        regression.paths().rows.iter().partition(|path| view.diagnostics.flagged[path.index]);
+    let iterations = &regression.paths().iterations;
     Chart {
         id: "row-paths",
         title: "Relevance of the rows over the iterations".to_owned(),
         explanation: format!(
             "1/λ of {}: the most suspicious ones, and of the others every so many. Rows that the others contradict lose \
              their say.",
-            counted(regression.paths.rows.len(), "row")
+            counted(regression.paths().rows.len(), "row")
         ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/λ"),

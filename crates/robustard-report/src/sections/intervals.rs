@@ -17,33 +17,9 @@ struct Coverage {
 
 impl Coverage {
     fn new(view: &View<'_>) -> Self {
-        let model = &view.regression.model;
-        let noise = model.predictive_noise(model.base_noise);
-        let diagnostics = &view.diagnostics;
-        // Every row is counted at the smallest interval that holds it.
-        let widths: Vec<f64> = (1..=LEVELS).map(|k| k as f64 / (LEVELS + 1) as f64).collect();
-        let half: Vec<f64> = widths.iter().map(|&level| noise.half_widths(level, &[0.0])[0]).collect();
-        let own_half = noise.half_widths(widths[LEVELS / 2], &diagnostics.loo_latent_variance);
-        let (mut inside, mut inside_unflagged) = (vec![0usize; LEVELS], vec![0usize; LEVELS]);
-        for row in 0..diagnostics.z.len() {
-            let off = diagnostics.loo_residual[row].abs() * half[LEVELS / 2] / own_half[row];
-            let first = half.partition_point(|&width| width < off);
-            if first < LEVELS {
-                inside[first] += 1;
-                inside_unflagged[first] += usize::from(!diagnostics.flagged[row]);
-            }
-        }
-        let share = |counts: &[usize], of: usize| -> Vec<f64> {
-            let mut sum = 0;
-            let mut add = |count: &usize| {
-                sum += count;
-                sum as f64 / of.max(1) as f64
-            };
-            counts.iter().map(&mut add).collect()
-        };
-        let n = diagnostics.z.len();
-        let unflagged = diagnostics.flagged.iter().filter(|flagged| !**flagged).count();
-        Self { levels: widths, all: share(&inside, n), unflagged: share(&inside_unflagged, unflagged) }
+        let levels: Vec<f64> = (1..=LEVELS).map(|k| k as f64 / (LEVELS + 1) as f64).collect();
+        let [all, unflagged] = [view.regression.coverages(&levels), view.regression.coverages_of_unflagged(&levels)];
+        Self { levels, all, unflagged }
     }
 
     /// The share inside at a level of so many percent.

@@ -6,7 +6,8 @@ mod intervals;
 mod quality;
 mod suspicious;
 
-use robustard_table::{FeatureSummary, RegressionError};
+use robustard::FeatureSummary;
+use robustard_table::ModelError;
 
 use crate::View;
 use crate::chart::Chart;
@@ -60,7 +61,7 @@ pub enum Detail {
 }
 
 /// All sections in order.
-pub fn all(view: &View<'_>) -> Result<Vec<Section>, RegressionError> {
+pub fn all(view: &View<'_>) -> Result<Vec<Section>, ModelError> {
     Ok(vec![
         quality::section(view)?,
         features::section(view),

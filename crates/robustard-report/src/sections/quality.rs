@@ -1,9 +1,8 @@
 //! How good is it?
 
-use std::ops::ControlFlow;
-
-use robustard::{Iteration, NoiseKind, Settings};
-use robustard_table::{Auto, Regression, RegressionError, RegressionOptions, Table};
+use robustard::faer::MatRef;
+use robustard::{Choice, Options, Regression, Settings};
+use robustard_table::ModelError;
 
 use super::{Detail, Section, range, tile};
 use crate::View;
@@ -15,8 +14,8 @@ use crate::words::{counted, short};
 const CURVE_POINTS: usize = 241;
 const LEVEL: f64 = 0.95;
 
-pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
-    let quality = &view.regression.quality;
+pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
+    let quality = view.regression.quality();
     let target = &view.target;
     let explained = if quality.loo_r2 > 0.0 {
         format!("Together the predictions explain {:.1}% of the variance of {target}.", 100.0 * quality.loo_r2)
@@ -43,7 +42,7 @@ pub fn section(view: &View<'_>) -> Result<Section, RegressionError> {
         short(quality.loo_rmse),
     );
     let mut charts = Vec::new();
-    if let Some(input) = single_input(view.regression) {
+    if let Some(input) = single_input(view.model) {
         charts.push(curve(view, input)?);
     }
     charts.push(predicted_against_actual(view));
@@ -96,43 +95,39 @@ pub fn sample_words(view: &View<'_>) -> String {
 }
 
 /// The paper's Figure 1: the curve and its band, with and without noise of its own for every row.
-fn curve(view: &View<'_>, input: &str) -> Result<Chart, RegressionError> {
+fn curve(view: &View<'_>, input: &str) -> Result<Chart, ModelError> {
     let regression = view.regression;
     let target = &view.target;
     let values = view.table.numbers(input)?.unwrap_or_default();
-    let [low, high] = range(regression.rows.iter().map(|&row| values[row]));
+    let [low, high] = range(view.model.rows().iter().map(|&row| values[row]));
     let grid: Vec<f64> = (0..CURVE_POINTS)
         .map(|k| {
             let share = k as f64 / (CURVE_POINTS - 1) as f64;
             low * (1.0 - share) + high * share
         })
         .collect();
-    let points = Table::from_columns(vec![(input.to_owned(), Table::number_column(grid.iter().copied()))]);
-
-    let given = &regression.options.settings;
-    let (own, other_settings, other) = match given.noise {
-        NoiseKind::PerRow => ("noise per row", given.clone().with_shared_noise(), "one noise for all rows"),
-        NoiseKind::Shared => ("one noise for all rows", Settings::default(), "noise per row"),
+    let [own, other] = match regression.noise().is_shared() {
+        false => ["noise per row", "one noise for all rows"],
+        true => ["one noise for all rows", "noise per row"],
     };
-    let options = RegressionOptions { settings: other_settings, auto: Auto::default(), ..regression.options.clone() };
-    let mut silent = |_: &Iteration<'_>| ControlFlow::Continue(());
     // The comparison is worth having, but not worth failing for.
-    let companion = Regression::fit(view.table, &options, &mut silent).ok().map(|fitted| fitted.regression);
-
+    let companion = companion(view).ok().filter(|_| !view.control.is_stopped());
+    let points = MatRef::from_column_major_slice(&grid, grid.len(), 1);
     let mut layers = Vec::new();
     let models = companion.iter().map(|model| (model, other, Tone::Other)).chain([(regression, own, Tone::Model)]);
     for (model, name, tone) in models {
-        let prediction = model.predict(&points, LEVEL)?;
+        let prediction = model.predict(points)?;
+        let interval = prediction.interval(LEVEL).map_err(robustard::Error::from)?;
         layers.push(Layer {
             name: None,
             tone,
             mark: Mark::Band {
                 x: grid.iter().copied().collect(),
-                lower: prediction.lower.into_iter().collect(),
-                upper: prediction.upper.into_iter().collect(),
+                lower: interval.lower.into_iter().collect(),
+                upper: interval.upper.into_iter().collect(),
             },
         });
-        layers.push(Layer::line(Some(name), tone, grid.iter().copied(), prediction.mean));
+        layers.push(Layer::line(Some(name), tone, grid.iter().copied(), prediction.mean.iter().copied()));
     }
     layers.push(Layer::rows(RowField::Input, RowField::Actual));
     Ok(Chart {
@@ -147,4 +142,21 @@ fn curve(view: &View<'_>, input: &str) -> Result<Chart, RegressionError> {
         y: Axis::new(target.clone()),
         layers,
     })
+}
+
+/// The same features with the other kind of noise.
+fn companion(view: &View<'_>) -> Result<Regression, ModelError> {
+    let regression = view.regression;
+    let settings = match regression.noise().is_shared() {
+        false => regression.settings().clone().with_shared_noise(),
+        true => Settings::default(),
+    };
+    let options = Options {
+        features: Some(Choice::Given(regression.features())),
+        noise: Some(Choice::Given(settings.noise)),
+        ..regression.recipe().options()
+    };
+    let recipe = options.recipe().and_then(|recipe| recipe.with_settings(settings)).map_err(robustard::Error::from)?;
+    let data = view.model.encoder().data(view.table)?;
+    Ok(robustard::fit(&data.dataset, &recipe, view.control)?)
 }

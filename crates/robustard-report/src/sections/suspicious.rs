@@ -1,7 +1,5 @@
 //! Which rows look wrong?
 
-use robustard::NoiseKind;
-
 use super::quality::sample_words;
 use super::{Detail, Section, range};
 use crate::View;
@@ -45,12 +43,12 @@ pub fn section(view: &View<'_>) -> Section {
 
 fn noise_by_rank(view: &View<'_>) -> Chart {
     let target = &view.target;
-    let explanation = match view.regression.options.settings.noise {
-        NoiseKind::PerRow => {
+    let explanation = match view.regression.noise().is_shared() {
+        false => {
             "The noise variance that the fit gave each row, smallest first. A flat line means that all rows are equally \
              trustworthy; rows at the steep right end hardly count."
         }
-        NoiseKind::Shared => "This fit has one noise variance for all rows.",
+        true => "This fit has one noise variance for all rows.",
     };
     Chart {
         id: "noise",

@@ -1,103 +1,154 @@
 use std::cmp::Ordering;
 
-use faer::{Mat, MatRef, Par};
+use faer::{Mat, MatMut, MatRef, Par};
 use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
+use robustard_engine::Start;
+use robustard_engine::growth::{Grown, Growth};
 use serde::{Deserialize, Serialize};
 
-use super::{FeatureError, FeatureOptions, Lengthscale, Training, check_columns, check_positive};
-use crate::learn::{Curve, CurveOptions, Effort, Grown, Growth, LearningNoise, LearntCurve, Shape, learn_curve};
-use crate::solver::{Start, Stop};
+use super::{FeatureError, Kind, Learnt, Lengthscale, Map, Training};
+use crate::control::par;
+use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, Shape, learn_curve};
 
 /// Precision of the intercept, which is not shrunk, of a standardized target.
 const INTERCEPT_PRECISION: f64 = 1e-8;
 /// Shorter lengthscales are this one: the inverse must be finite.
 const LEAST_LENGTH: f64 = 1e-150;
+const ALL: &str = "all";
+
+/// Kernel functions on training rows: the relevance vector machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelKind {
+    /// Whether there is one on every row, rather than where they raise the evidence.
+    all: bool,
+}
 
 /// The kernel basis of the relevance vector machine: column j is exp(−Σₖ(xₖ − xⱼₖ)²/(2ℓₖ²)) for training row xⱼ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct KernelMap {
     /// The rows that the functions stand on, one after the other.
-    pub centres: Vec<f64>,
+    centres: Vec<f64>,
     /// Which of the training rows they are.
-    pub rows: Vec<usize>,
+    rows: Vec<usize>,
     /// ℓ, one per input.
-    pub lengthscales: Vec<f64>,
+    lengthscales: Vec<f64>,
 }
 
-impl Kernel {
-    /// Puts one basis function on every row.
-    pub fn fit(inputs: MatRef<'_, f64>, lengthscales: Vec<f64>) -> Result<Self, FeatureError> {
-        lengthscales.iter().try_for_each(|length| check_positive("lengthscale", *length))?;
-        check_columns(lengthscales.len(), inputs)?;
-        let centres = inputs.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect();
-        Ok(Self { centres, rows: (0..inputs.nrows()).collect(), lengthscales })
-    }
+impl Kind for KernelKind {
+    type Map = KernelMap;
+    const NAME: &'static str = "rbf";
+    const USAGE: &'static str = "rbf[:all]";
 
-    /// The same, with the lengthscales of the Gaussian process that explains the rows best.
-    pub fn learn(
-        inputs: MatRef<'_, f64>,
-        training: &Training<'_>,
-        options: &FeatureOptions,
-    ) -> Result<Self, FeatureError> {
-        let distinct = Distinct::of(inputs, training);
-        let noise = LearningNoise { kind: training.noise, prior: training.noise_prior };
-        let rows = distinct.inputs(inputs);
-        let learnt = distinct.learn_curve(rows.as_ref(), &distinct.target(training), noise, options, training.stop)?;
-        Self::fit(inputs, lengthscales_of(&learnt.curve))
-    }
-
-    /// Puts functions where they raise the evidence, as few as that takes; the fit of them should start where the growth ended.
-    /// Without a lengthscale, those of the Gaussian process that explains the rows best are taken.
-    pub fn grow(
-        inputs: MatRef<'_, f64>,
-        training: &Training<'_>,
-        lengthscale: Option<f64>,
-        options: &FeatureOptions,
-    ) -> Result<(Self, Start), FeatureError> {
-        let distinct = Distinct::of(inputs, training);
-        let (rows, weight) = (distinct.inputs(inputs), &distinct.weight);
-        let target = distinct.target(training);
-        let noise = LearningNoise { kind: training.noise, prior: training.noise_prior };
-        let (lengthscales, known) = match lengthscale {
-            Some(length) => (vec![length; inputs.ncols()], None),
-            None => {
-                let learnt = distinct.learn_curve(rows.as_ref(), &target, noise, options, training.stop)?;
-                (lengthscales_of(&learnt.curve), Some((learnt.noise, learnt.noise_variance)))
-            }
-        };
-        let whole = Self::fit(rows.as_ref(), lengthscales)?;
-        let curve = whole.curve();
-        let centres = distinct.centres(rows.as_ref());
-        let order = sample(&mut ChaCha8Rng::seed_from_u64(options.seed), centres.len(), centres.len());
-        let order: Vec<usize> = order.into_iter().map(|k| centres[k]).collect();
-        let columns = |of: &[usize]| {
-            let centres = Mat::from_fn(of.len(), rows.ncols(), |k, j| rows[(of[k], j)]);
-            curve.matrix(rows.as_ref(), centres.as_ref())
-        };
-        let growth = Growth {
-            columns: &columns,
-            order: &order,
-            target: &target,
-            row_weight: weight,
-            fixed: Mat::from_fn(target.len(), usize::from(options.centre), |_, _| 1.0),
-            fixed_precision: vec![INTERCEPT_PRECISION; usize::from(options.centre)],
-            noise,
-            stop: training.stop.clone(),
-            par: Par::rayon(0),
-        };
-        let mut grown = growth.grow(known).ok_or(FeatureError::NotLearnt)?;
-        if grown.columns.is_empty() {
-            // No function raises the evidence; the fit finds that one does not matter.
-            (grown.columns, grown.weight_precision) = (vec![order[0]], vec![1.0]);
+    fn parse(argument: Option<&str>) -> Option<Self> {
+        match argument {
+            None => Some(Self { all: false }),
+            Some(ALL) => Some(Self { all: true }),
+            Some(_) => None,
         }
-        let Grown { columns, weight_precision, noise, noise_variance } = grown;
-        let centres = columns.iter().flat_map(|&k| rows.row(k).iter().copied().collect::<Vec<_>>()).collect();
-        let rows = columns.iter().map(|&k| distinct.rows[k]).collect();
-        let noise_variance = distinct.place.iter().map(|&k| noise_variance[k]).collect();
-        let kernel = Self { centres, rows, lengthscales: whole.lengthscales };
-        Ok((kernel, Start { weight_precision, noise, noise_variance }))
+    }
+
+    fn argument(&self) -> Option<String> {
+        self.all.then(|| ALL.to_owned())
+    }
+
+    fn learns(&self, lengthscale: Lengthscale) -> bool {
+        lengthscale.is_learnt()
+    }
+
+    fn takes_lengthscale(&self) -> bool {
+        true
+    }
+
+    fn has_own_precisions(&self, _lengthscale: Lengthscale) -> bool {
+        true
+    }
+
+    fn counts_copies(&self) -> bool {
+        true
+    }
+
+    fn learn(&self, training: &Training<'_>) -> Result<Learnt<KernelMap>, FeatureError> {
+        let inputs = training.inputs.ncols();
+        match training.lengthscale.fixed(inputs) {
+            Some(length) if self.all => {
+                Ok(Learnt { map: KernelMap::on_all(training.inputs, vec![length; inputs]), start: None })
+            }
+            None if self.all => {
+                let distinct = Distinct::of(training);
+                let rows = distinct.inputs(training);
+                let learnt = distinct.learn_curve(rows.as_ref(), training)?;
+                Ok(Learnt { map: KernelMap::on_all(training.inputs, lengthscales_of(&learnt.curve)), start: None })
+            }
+            given => grow(training, given),
+        }
+    }
+}
+
+/// Puts functions where they raise the evidence, as few as that takes; the fit of them should start where the growth ended.
+/// Without a lengthscale, those of the Gaussian process that explains the rows best are taken.
+fn grow(training: &Training<'_>, lengthscale: Option<f64>) -> Result<Learnt<KernelMap>, FeatureError> {
+    let distinct = Distinct::of(training);
+    let (rows, weight) = (distinct.inputs(training), &distinct.weight);
+    let target = distinct.target(training);
+    let (lengthscales, known) = match lengthscale {
+        Some(length) => (vec![length; rows.ncols()], None),
+        None => {
+            let learnt = distinct.learn_curve(rows.as_ref(), training)?;
+            (lengthscales_of(&learnt.curve), Some((learnt.noise, learnt.noise_variance)))
+        }
+    };
+    let whole = KernelMap::on_all(rows.as_ref(), lengthscales);
+    let curve = whole.curve();
+    let centres = distinct.centres(rows.as_ref());
+    let order = sample(&mut ChaCha8Rng::seed_from_u64(training.seed), centres.len(), centres.len());
+    let order: Vec<usize> = order.into_iter().map(|k| centres[k]).collect();
+    let columns = |of: &[usize]| {
+        let centres = Mat::from_fn(of.len(), rows.ncols(), |k, j| rows[(of[k], j)]);
+        curve.matrix(rows.as_ref(), centres.as_ref(), par())
+    };
+    let intercepts = usize::from(training.scaling.centre);
+    let growth = Growth {
+        columns: &columns,
+        order: &order,
+        target: &target,
+        row_weight: weight,
+        fixed: Mat::from_fn(target.len(), intercepts, |_, _| 1.0),
+        fixed_precision: vec![INTERCEPT_PRECISION; intercepts],
+        noise: training.noise,
+        stop: training.control.stop().clone(),
+        par: par(),
+    };
+    let mut grown = growth.grow(known).ok_or(FeatureError::NotLearnt)?;
+    if grown.columns.is_empty() {
+        // No function raises the evidence; the fit finds that one does not matter.
+        (grown.columns, grown.weight_precision) = (vec![order[0]], vec![1.0]);
+    }
+    let Grown { columns, weight_precision, noise, noise_variance } = grown;
+    let centres = columns.iter().flat_map(|&k| rows.row(k).iter().copied().collect::<Vec<_>>()).collect();
+    let rows = columns.iter().map(|&k| distinct.rows[k]).collect();
+    let noise_variance = distinct.place.iter().map(|&k| noise_variance[k]).collect();
+    let map = KernelMap { centres, rows, lengthscales: whole.lengthscales };
+    Ok(Learnt { map, start: Some(Start { weight_precision, noise, noise_variance }) })
+}
+
+impl KernelMap {
+    /// One function on every row.
+    fn on_all(inputs: MatRef<'_, f64>, lengthscales: Vec<f64>) -> Self {
+        let centres = inputs.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect();
+        Self { centres, rows: (0..inputs.nrows()).collect(), lengthscales }
+    }
+
+    /// Which of the training rows the functions stand on.
+    pub fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// The standardized inputs of the row that a function stands on.
+    pub fn centre(&self, function: usize) -> &[f64] {
+        let inputs = self.lengthscales.len();
+        &self.centres[function * inputs..(function + 1) * inputs]
     }
 
     /// The kernel as a curve.
@@ -112,17 +163,34 @@ impl Kernel {
         }
     }
 
-    /// Number of basis functions.
+    /// Number of functions.
     pub fn size(&self) -> usize {
         self.centres.len() / self.lengthscales.len().max(1)
     }
+}
 
-    /// n × centres kernel values.
-    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
-        check_columns(self.lengthscales.len(), inputs)?;
-        let p = self.lengthscales.len();
-        let centres = Mat::from_fn(self.size(), p, |k, j| self.centres[k * p + j]);
-        Ok(self.curve().matrix(inputs, centres.as_ref()))
+impl Map for KernelMap {
+    fn count(&self, _inputs: usize) -> usize {
+        self.size()
+    }
+
+    fn write(&self, inputs: MatRef<'_, f64>, mut features: MatMut<'_, f64>, par: Par) {
+        let centres = MatRef::from_row_major_slice(&self.centres, self.size(), self.lengthscales.len());
+        features.copy_from(self.curve().matrix(inputs, centres, par).transpose());
+    }
+
+    fn names(&self, _inputs: &[String]) -> Vec<String> {
+        self.rows.iter().map(|row| format!("row {}", row + 1)).collect()
+    }
+
+    fn groups(&self, _inputs: &[usize]) -> Vec<usize> {
+        (0..self.size()).collect()
+    }
+
+    fn is_consistent(&self, inputs: usize) -> bool {
+        self.lengthscales.len() == inputs
+            && inputs > 0
+            && inputs.checked_mul(self.rows.len()) == Some(self.centres.len())
     }
 }
 
@@ -140,7 +208,8 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn of(inputs: MatRef<'_, f64>, training: &Training<'_>) -> Self {
+    fn of(training: &Training<'_>) -> Self {
+        let inputs = training.inputs;
         let n = inputs.nrows();
         let compare = |a: &usize, b: &usize| {
             compare_rows(inputs, *a, *b).then(training.target[*a].total_cmp(&training.target[*b]))
@@ -159,7 +228,8 @@ impl Distinct {
         Self { rows, weight, copies: counts_of_copies, place, counts }
     }
 
-    fn inputs(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+    fn inputs(&self, training: &Training<'_>) -> Mat<f64> {
+        let inputs = training.inputs;
         Mat::from_fn(self.rows.len(), inputs.ncols(), |k, j| inputs[(self.rows[k], j)])
     }
 
@@ -167,25 +237,18 @@ impl Distinct {
         self.rows.iter().map(|&row| training.target[row]).collect()
     }
 
-    fn learn_curve(
-        &self,
-        rows: MatRef<'_, f64>,
-        target: &[f64],
-        noise: LearningNoise,
-        options: &FeatureOptions,
-        stop: &Stop,
-    ) -> Result<LearntCurve, FeatureError> {
+    fn learn_curve(&self, rows: MatRef<'_, f64>, training: &Training<'_>) -> Result<LearntCurve, FeatureError> {
         let options = CurveOptions {
             shape: Shape::Gauss,
             singles: Vec::new(),
-            per_input: options.lengthscale == Lengthscale::Each,
-            seed: options.seed,
-            noise,
+            per_input: training.lengthscale == Lengthscale::Each,
+            seed: training.seed,
+            noise: training.noise,
             must_bend: false,
             effort: Effort::Whole,
-            stop: stop.clone(),
+            control: training.control,
         };
-        learn_curve(rows, target, &self.curve_weight(), &options, None, Par::rayon(0))
+        learn_curve(rows, &self.target(training), &self.curve_weight(), &options, None, par())
             .map_err(|_| FeatureError::NotLearnt)
     }
 
@@ -224,29 +287,30 @@ mod tests {
     /// Neither the order of rows nor whether a row comes twice or counts twice changes what grows.
     #[test]
     fn copies_are_weights() {
-        use crate::features::FeatureKind;
-        use crate::noise::{NoiseKind, NoisePrior};
+        use crate::control::Control;
+        use crate::features::Scaling;
         let n = 50;
         let x = Mat::from_fn(n, 1, |i, _| ((i * 7) % n) as f64 / 10.0 - 2.5);
         let y: Vec<f64> = (0..n).map(|i| (1.5 * x[(i, 0)]).sin() + 0.1 * ((i * i) as f64).sin()).collect();
         let weight: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
-        let grown = |x: &Mat<f64>, y: &[f64], weight: &[f64], lengthscale: Option<f64>| {
-            let noise_prior = NoisePrior::StudentT(crate::Degrees::Fixed(4.0));
+        let grown = |x: &Mat<f64>, y: &[f64], weight: &[f64], lengthscale: &str| {
             let training = Training {
+                inputs: x.as_ref(),
                 target: y,
                 row_weight: weight,
-                noise: NoiseKind::PerRow,
-                noise_prior,
-                stop: &Stop::default(),
+                noise: robustard_engine::Noise::default(),
+                lengthscale: lengthscale.parse().unwrap(),
+                seed: 0,
+                scaling: Scaling { standardize: true, centre: true },
+                control: &Control::new(),
             };
-            let (kind, lengths) = (FeatureKind::Kernel { all: false }, Lengthscale::Each);
-            let options = FeatureOptions { kind, lengthscale: lengths, seed: 0, standardize: true, centre: true };
-            Kernel::grow(x.as_ref(), &training, lengthscale, &options).unwrap()
+            let Learnt { map, start } = KernelKind { all: false }.learn(&training).unwrap();
+            (map, start.unwrap())
         };
         let copies: Vec<usize> = (0..n).rev().flat_map(|i| std::iter::repeat_n(i, 1 + i % 3)).collect();
         let tall = Mat::from_fn(copies.len(), 1, |k, _| x[(copies[k], 0)]);
         let target: Vec<f64> = copies.iter().map(|&i| y[i]).collect();
-        for lengthscale in [Some(0.7), None] {
+        for lengthscale in ["0.7", "each"] {
             let (once, start) = grown(&x, &y, &weight, lengthscale);
             let (copied, copied_start) = grown(&tall, &target, &vec![1.0; copies.len()], lengthscale);
             assert_eq!((&once.centres, &once.lengthscales), (&copied.centres, &copied.lengthscales));
@@ -258,7 +322,8 @@ mod tests {
     #[test]
     fn kernel_is_symmetric_with_unit_diagonal() {
         let x = Mat::from_fn(5, 2, |i, j| (i + 2 * j) as f64 * 0.3);
-        let k = Kernel::fit(x.as_ref(), vec![0.8; 2]).unwrap().transform(x.as_ref()).unwrap();
+        let mut k = Mat::zeros(5, 5);
+        KernelMap::on_all(x.as_ref(), vec![0.8; 2]).write(x.as_ref(), k.as_mut(), Par::Seq);
         for i in 0..5 {
             assert_eq!(k[(i, i)], 1.0);
             for j in 0..5 {
@@ -266,8 +331,5 @@ mod tests {
             }
         }
         assert!((k[(0, 1)] - (-0.5 * 0.18 / 0.64f64).exp()).abs() < 1e-15);
-        assert!(Kernel::fit(x.as_ref(), vec![0.0; 2]).is_err());
-        let fewer = x.as_ref().subcols(0, 1);
-        assert!(Kernel::fit(x.as_ref(), vec![0.8; 2]).unwrap().transform(fewer).is_err());
     }
 }

@@ -1,13 +1,15 @@
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
-use faer::{Accum, Mat, MatRef, Par};
+use faer::{Accum, Mat, MatMut, MatRef, Par};
+use robustard_engine::LeftOut;
+use robustard_engine::Start;
+use robustard_engine::math::cholesky::Factor;
 use serde::{Deserialize, Serialize};
 
-use super::range::Range;
-use super::{FeatureError, Training, check_columns};
-use crate::learn::{Curve, CurveOptions, Effort, LearningNoise, LearntCurve, NotLearnt, Shape, learn_curve};
-use crate::posterior::Factor;
-use crate::predictive::LeftOut;
-use crate::solver::Start;
+use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, lines_and_curve, write_inputs};
+use crate::control::par;
+use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Shape, learn_curve};
+use crate::range::Range;
+use crate::triangle::Triangle;
 
 /// Most centres when no number is given; larger tables have fewer, so that rows × centres² stays below [`MOST_WORK`].
 const MOST_CENTRES: usize = 1000;
@@ -18,36 +20,59 @@ const MOST_SINGLES: usize = 40;
 /// Added to the centres' kernel matrix, relative to its diagonal: equal rows are no harm.
 const JITTER: f64 = 1e-8;
 
+/// The inputs, and a smooth curve with learnt lengthscales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SmoothKind {
+    /// How many training rows the curve is seen from; by the size of the table if none is given.
+    centres: Option<usize>,
+}
+
 /// The inputs themselves, and a smooth curve: a joint part that depends on all inputs and one that adds up curves of single
 /// inputs, with learnt lengthscales. The curve is a Gaussian process seen from some training rows, the centres Z: its features are
 /// κ(x, Z) L⁻ᵀ with κ(Z, Z) = LLᵀ, whose weights have one precision. With a centre on every row they are the whole process.
 /// Beyond the range of the training rows an input counts as at its border.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Smooth {
+pub struct SmoothMap {
     /// Covariance of the curve.
-    pub curve: Curve,
+    curve: Curve,
     /// Range of the training rows.
-    pub range: Range,
+    range: Range,
     /// Z, one centre after the other.
-    pub centres: Vec<f64>,
-    /// L⁻¹, columns of its lower triangle, one after the other.
-    pub inverse_factor: Vec<f64>,
+    centres: Vec<f64>,
+    /// L⁻¹.
+    inverse_factor: Triangle,
 }
 
-/// How far a row lies from what the features know.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gap {
-    /// Prior variance of the curve that no feature carries, in units of 1/γ of the curve's weights.
-    pub curve: f64,
-    /// Squared distance beyond the range, in units of 1/γ of the lines' weights.
-    pub line: f64,
+impl Kind for SmoothKind {
+    type Map = SmoothMap;
+    const NAME: &'static str = "smooth";
+    const USAGE: &'static str = "smooth[:CENTRES] (1 to 10000)";
+
+    fn parse(argument: Option<&str>) -> Option<Self> {
+        let centres = argument.map(|centres| count_in(centres, 1..=10_000).ok_or(())).transpose();
+        Some(Self { centres: centres.ok()? })
+    }
+
+    fn argument(&self) -> Option<String> {
+        self.centres.map(|centres| centres.to_string())
+    }
+
+    fn learns(&self, _lengthscale: Lengthscale) -> bool {
+        true
+    }
+
+    fn learn(&self, training: &Training<'_>) -> Result<Learnt<SmoothMap>, FeatureError> {
+        let options = SmoothOptions { kind: *self, must_bend: false, effort: Effort::Whole, from: None };
+        let learnt = learn_smooth(training, &options)?;
+        Ok(Learnt { map: learnt.map, start: Some(learnt.start) })
+    }
 }
 
 /// A learnt curve with what became known on the way.
 #[derive(Debug, Clone)]
-pub struct LearntSmooth {
+pub(crate) struct LearntSmooth {
     /// The features.
-    pub smooth: Smooth,
+    pub map: SmoothMap,
     /// Where the fit of the features should start.
     pub start: Start,
     /// Errors of all rows: of those that the curve was learnt from, each without itself.
@@ -61,11 +86,9 @@ pub struct LearntSmooth {
 
 /// How a smooth curve is learnt.
 #[derive(Debug, Clone, Copy)]
-pub struct SmoothOptions<'a> {
-    /// Training rows that the curve is seen from; by the size of the table if none is given.
-    pub centres: Option<usize>,
-    /// Seed of the rows that are learnt from.
-    pub seed: u64,
+pub(crate) struct SmoothOptions<'a> {
+    /// Which features.
+    pub kind: SmoothKind,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     /// How much work is put into it.
@@ -74,57 +97,52 @@ pub struct SmoothOptions<'a> {
     pub from: Option<&'a LearntSmooth>,
 }
 
-impl Smooth {
-    /// Learns the curve for standardized inputs.
-    pub fn learn(
-        inputs: MatRef<'_, f64>,
-        training: &Training<'_>,
-        options: &SmoothOptions<'_>,
-    ) -> Result<LearntSmooth, FeatureError> {
-        let n = inputs.nrows();
-        let range = Range::of(inputs);
-        let held = range.hold(inputs);
-        let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
-        let curve_options = CurveOptions {
-            shape: Shape::Matern,
-            singles: if singles.len() > MOST_SINGLES { Vec::new() } else { singles },
-            per_input: true,
-            seed: options.seed,
-            noise: LearningNoise { kind: training.noise, prior: training.noise_prior },
-            must_bend: options.must_bend,
-            effort: options.effort,
-            stop: training.stop.clone(),
-        };
-        let from = options.from.map(|from| &from.learnt);
-        let learnt =
-            learn_curve(held.as_ref(), training.target, training.row_weight, &curve_options, from, Par::rayon(0));
-        let learnt = learnt.map_err(|reason| match reason {
-            NotLearnt::Failed => FeatureError::NotLearnt,
-            NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
-        })?;
-        let fitting = ((MOST_WORK / n as f64).sqrt() as usize).clamp(LEAST_CENTRES, MOST_CENTRES);
-        let rows = &learnt.order[..options.centres.unwrap_or(fitting).min(n)];
-        let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| held[(rows[i], j)]);
-        let smooth = Self::seen_from(centres.as_ref(), learnt.curve.clone(), range)?;
-        let start = Start {
-            weight_precision: vec![1.0 / learnt.line_variance, 1.0],
-            noise: learnt.noise,
-            noise_variance: learnt.noise_variance.clone(),
-        };
-        let (left_out, evidence) = (learnt.left_out.clone(), learnt.evidence);
-        Ok(LearntSmooth { smooth, start, left_out, evidence, rows: learnt.rows, learnt })
-    }
+/// Learns the curve for standardized inputs.
+pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>) -> Result<LearntSmooth, FeatureError> {
+    let inputs = training.inputs;
+    let n = inputs.nrows();
+    let range = Range::of(inputs);
+    let held = range.hold(inputs);
+    let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
+    let curve_options = CurveOptions {
+        shape: Shape::Matern,
+        singles: if singles.len() > MOST_SINGLES { Vec::new() } else { singles },
+        per_input: true,
+        seed: training.seed,
+        noise: training.noise,
+        must_bend: options.must_bend,
+        effort: options.effort,
+        control: training.control,
+    };
+    let from = options.from.map(|from| &from.learnt);
+    let learnt = learn_curve(held.as_ref(), training.target, training.row_weight, &curve_options, from, par());
+    let learnt = learnt.map_err(|reason| match reason {
+        NotLearnt::Failed => FeatureError::NotLearnt,
+        NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
+    })?;
+    let fitting = ((MOST_WORK / n as f64).sqrt() as usize).clamp(LEAST_CENTRES, MOST_CENTRES);
+    let rows = &learnt.order[..options.kind.centres.unwrap_or(fitting).min(n)];
+    let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| held[(rows[i], j)]);
+    let map = SmoothMap::seen_from(centres.as_ref(), learnt.curve.clone(), range)?;
+    let start = Start {
+        weight_precision: vec![1.0 / learnt.line_variance, 1.0],
+        noise: learnt.noise,
+        noise_variance: learnt.noise_variance.clone(),
+    };
+    let (left_out, evidence) = (learnt.left_out.clone(), learnt.evidence);
+    Ok(LearntSmooth { map, start, left_out, evidence, rows: learnt.rows, learnt })
+}
 
+impl SmoothMap {
     fn seen_from(centres: MatRef<'_, f64>, curve: Curve, range: Range) -> Result<Self, FeatureError> {
         let size = centres.nrows();
-        let mut kernel = curve.matrix(centres, centres);
+        let mut kernel = curve.matrix(centres, centres, par());
         (0..size).for_each(|i| kernel[(i, i)] *= 1.0 + JITTER);
         let mut factor = Factor::new(size, Par::Seq);
         factor.factorise(kernel.as_ref()).map_err(|_| FeatureError::NotLearnt)?;
         factor.invert();
-        let inverse = factor.inverse();
         Ok(Self {
-            inverse_factor: (0..size).flat_map(|j| (j..size).map(move |i| inverse[(i, j)])).collect(),
+            inverse_factor: Triangle::of(factor.inverse()),
             centres: centres.row_iter().flat_map(|row| row.iter().copied().collect::<Vec<_>>()).collect(),
             curve,
             range,
@@ -132,70 +150,81 @@ impl Smooth {
     }
 
     /// Number of centres.
-    pub fn size(&self) -> usize {
+    fn size(&self) -> usize {
         self.centres.len() / self.inputs().max(1)
     }
 
-    /// Number of inputs.
-    pub fn inputs(&self) -> usize {
+    fn inputs(&self) -> usize {
         self.range.low.len()
     }
+}
 
-    /// Whether the parts agree about the number of inputs and of centres.
-    pub(super) fn is_consistent(&self, inputs: usize) -> bool {
+impl Map for SmoothMap {
+    fn count(&self, _inputs: usize) -> usize {
+        self.inputs() + self.size()
+    }
+
+    fn write(&self, inputs: MatRef<'_, f64>, mut features: MatMut<'_, f64>, par: Par) {
+        let held = self.range.hold(inputs);
+        let (p, m) = (held.ncols(), self.size());
+        write_inputs(held.as_ref(), features.as_mut());
+        let kernel = self.curve.matrix(held.as_ref(), MatRef::from_row_major_slice(&self.centres, m, p), par);
+        triangular_matmul(
+            features.subrows_mut(p, m).transpose_mut(),
+            BlockStructure::Rectangular,
+            Accum::Replace,
+            kernel.as_ref(),
+            BlockStructure::Rectangular,
+            self.inverse_factor.matrix().transpose(),
+            BlockStructure::TriangularUpper,
+            1.0,
+            par,
+        );
+    }
+
+    fn names(&self, inputs: &[String]) -> Vec<String> {
+        inputs.iter().cloned().chain((1..=self.size()).map(|k| format!("curve {k}"))).collect()
+    }
+
+    fn groups(&self, inputs: &[usize]) -> Vec<usize> {
+        lines_and_curve(inputs.len(), self.size())
+    }
+
+    fn is_consistent(&self, inputs: usize) -> bool {
         let Curve { scales, singles, single_scales, .. } = &self.curve;
-        let size = self.size();
         self.range.is_consistent(inputs)
             && inputs > 0
             && scales.len() == inputs
             && singles.len() == single_scales.len()
             && singles.iter().all(|&input| input < inputs)
-            && self.centres.len() == size * inputs
-            && size.checked_mul(size + 1).map(|twice| twice / 2) == Some(self.inverse_factor.len())
+            && self.centres.len() == self.size() * inputs
+            && self.inverse_factor.size() == self.size()
     }
 
-    /// n × (inputs + centres): the inputs, then the curve.
-    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, FeatureError> {
-        check_columns(self.inputs(), inputs)?;
-        let held = self.range.hold(inputs);
-        let (n, p, m) = (held.nrows(), held.ncols(), self.size());
-        let centres = MatRef::from_row_major_slice(&self.centres, m, p);
-        let kernel = self.curve.matrix(held.as_ref(), centres);
-        let mut values = self.inverse_factor.iter();
-        let mut inverse = Mat::<f64>::zeros(m, m);
-        for j in 0..m {
-            inverse.col_as_slice_mut(j)[j..].iter_mut().for_each(|v| *v = *values.next().unwrap_or(&0.0));
-        }
-        let mut all = Mat::zeros(n, p + m);
-        all.as_mut().subcols_mut(0, p).copy_from(&held);
-        triangular_matmul(
-            all.as_mut().subcols_mut(p, m),
-            BlockStructure::Rectangular,
-            Accum::Replace,
-            kernel.as_ref(),
-            BlockStructure::Rectangular,
-            inverse.transpose(),
-            BlockStructure::TriangularUpper,
-            1.0,
-            Par::rayon(0),
-        );
-        Ok(all)
+    fn range(&self) -> Option<&Range> {
+        Some(&self.range)
     }
 
-    /// The gap of each row, given its features.
-    pub(super) fn gaps(&self, inputs: MatRef<'_, f64>, features: MatRef<'_, f64>) -> Vec<Gap> {
+    fn bends(&self) -> Option<Vec<f64>> {
+        Some(self.curve.bends())
+    }
+
+    fn gaps(&self, inputs: MatRef<'_, f64>, features: MatRef<'_, f64>) -> Option<Vec<Gap>> {
         let (p, prior) = (self.inputs(), self.curve.prior_variance());
         let held = self.range.hold(inputs);
-        (0..inputs.nrows())
-            .map(|i| {
-                let carried = features.row(i).subcols(p, features.ncols() - p).squared_norm_l2();
-                let [x, border] = [inputs, held.as_ref()].map(|m| m.row(i).iter().copied().collect::<Vec<f64>>());
-                let line: f64 = x.iter().zip(&border).map(|(x, border)| (x - border).powi(2)).sum();
-                // The variance between here and the border, where the curve is looked at.
-                let beyond = if line > 0.0 { 2.0 * (prior - self.curve.between(&x, &border)) } else { 0.0 };
-                Gap { curve: (prior - carried).max(0.0) + beyond, line }
-            })
-            .collect()
+        let gap = |i: usize| {
+            let carried = features.col(i).subrows(p, features.nrows() - p).squared_norm_l2();
+            let [x, border] = [inputs, held.as_ref()].map(|m| m.row(i).iter().copied().collect::<Vec<f64>>());
+            let line: f64 = x.iter().zip(&border).map(|(x, border)| (x - border).powi(2)).sum();
+            // The variance between here and the border, where the curve is looked at.
+            let beyond = if line > 0.0 { 2.0 * (prior - self.curve.between(&x, &border)) } else { 0.0 };
+            Gap { curve: (prior - carried).max(0.0) + beyond, line }
+        };
+        Some((0..inputs.nrows()).map(gap).collect())
+    }
+
+    fn learnt_lengthscales(&self) -> usize {
+        self.curve.scales.len() + self.curve.singles.len()
     }
 }
 

@@ -1,6 +1,6 @@
 //! The covariance of a smooth curve.
 
-use faer::{Mat, MatRef};
+use faer::{Mat, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -69,19 +69,23 @@ impl Curve {
     }
 
     /// κ of every row with every centre, both n × p.
-    pub fn matrix(&self, inputs: MatRef<'_, f64>, centres: MatRef<'_, f64>) -> Mat<f64> {
+    pub fn matrix(&self, inputs: MatRef<'_, f64>, centres: MatRef<'_, f64>, par: Par) -> Mat<f64> {
         let n = inputs.nrows();
         let mut matrix = Mat::<f64>::zeros(n, centres.nrows());
         let columns = columns(inputs);
         let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
         let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
-        targets.par_iter_mut().enumerate().for_each_init(
-            || vec![0.0; n],
-            |decay, (j, target)| {
-                let centre: Vec<f64> = centres.row(j).iter().copied().collect();
-                self.values(&columns, &centre, target, decay);
-            },
-        );
+        let fill = |decay: &mut Vec<f64>, (j, target): (usize, &mut &mut [f64])| {
+            let centre: Vec<f64> = centres.row(j).iter().copied().collect();
+            self.values(&columns, &centre, target, decay);
+        };
+        match par {
+            Par::Seq => {
+                let mut decay = vec![0.0; n];
+                targets.iter_mut().enumerate().for_each(|target| fill(&mut decay, target));
+            }
+            Par::Rayon(_) => targets.par_iter_mut().enumerate().for_each_init(|| vec![0.0; n], fill),
+        }
         matrix
     }
 

@@ -8,10 +8,13 @@ use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matm
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use super::{Evaluation, Evidence, LearningNoise, PRIOR_STRENGTH, Progress, START_VARIANCE, VARIANCE_BOUNDS};
-use crate::features::Fourier;
-use crate::noise::NoiseModel;
-use crate::posterior::Factor;
+use robustard_engine::math::cholesky::Factor;
+use robustard_engine::noise::learning::VARIANCE_BOUNDS;
+use robustard_engine::noise::{Noise, NoiseModel};
+
+use super::frequencies::Fourier;
+use super::{Evaluation, Evidence, PRIOR_STRENGTH, Progress};
+use crate::control::Control;
 
 /// Precision of the intercept, in units of the target's variance: as good as none.
 const INTERCEPT_PRECISION: f64 = 1e-6;
@@ -30,7 +33,7 @@ pub(crate) struct FourierOptions {
     /// Whether the inputs themselves are features too.
     pub linear: bool,
     /// Noise.
-    pub noise: LearningNoise,
+    pub noise: Noise,
     /// Rounds of L-BFGS and noise updates.
     pub rounds: usize,
 }
@@ -63,6 +66,7 @@ struct Basis<'a> {
     base: Fourier,
     per_input: bool,
     linear: bool,
+    control: &'a Control,
     par: Par,
     room: RefCell<Room>,
 }
@@ -88,6 +92,10 @@ impl Evidence for Basis<'_> {
 
     fn row_weight(&self) -> &[f64] {
         self.row_weight
+    }
+
+    fn control(&self) -> &Control {
+        self.control
     }
 }
 
@@ -264,7 +272,7 @@ impl LearntFourier {
             let rows = BLOCK.min(target.len() - start);
             let inputs = inputs.subrows(start, rows);
             let mut design = Room::new(inputs, linear > 0, self.fourier.phases.len()).design;
-            let Ok(waves) = self.fourier.transform(inputs) else { return vec![START_VARIANCE; target.len()] };
+            let waves = self.fourier.transform(inputs);
             let first = (1 + linear) * rows;
             design[first..].chunks_mut(rows).zip(waves.col_iter()).for_each(|(column, wave)| {
                 column.iter_mut().zip(wave.iter()).for_each(|(v, w)| *v = *w);
@@ -300,16 +308,17 @@ pub(crate) fn learn_fourier(
     target: &[f64],
     row_weight: &[f64],
     options: &FourierOptions,
+    control: &Control,
     par: Par,
 ) -> Option<LearntFourier> {
     let p = inputs.ncols();
-    let base = Fourier::new(p, options.features, 1.0 / p as f64, options.seed).ok()?;
+    let base = Fourier::new(p, options.features, 1.0 / p as f64, options.seed);
     let room = RefCell::new(Room::new(inputs, options.linear, options.features));
     let (per_input, linear) = (options.per_input, options.linear);
-    let basis = Basis { inputs, target, row_weight, base, per_input, linear, par, room };
+    let basis = Basis { inputs, target, row_weight, base, per_input, linear, control, par, room };
     let point = Point { log_scales: vec![0.0; p], log_precision: [START_PRECISION.ln(); 2], log_noise: 0.0 };
     let mut progress = Progress::start(point.to_vector(), target.len(), options.noise);
-    progress.advance(&basis, options.noise, options.rounds)?;
+    progress.advance(&basis, options.noise, options.rounds, 0.0..1.0)?;
     let point = Point::of_vector(&progress.parameters);
     let (_, Weights { mean, covariance }) = basis.posterior(&point, &progress.variance)?;
     Some(LearntFourier {
@@ -327,7 +336,6 @@ pub(crate) fn learn_fourier(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::NoiseKind;
 
     fn example(n: usize) -> (Mat<f64>, Vec<f64>) {
         let x = Mat::from_fn(n, 3, |i, j| ((i * (3 * j + 2)) as f64 * 0.71).sin() * 1.5);
@@ -339,7 +347,7 @@ mod tests {
     fn gradient_matches_differences() {
         let (x, y) = example(40);
         for (linear, per_input) in [(false, true), (true, true), (true, false)] {
-            let base = Fourier::new(3, 12, 1.0 / 3.0, 1).unwrap();
+            let base = Fourier::new(3, 12, 1.0 / 3.0, 1);
             let weight: Vec<f64> = (0..40).map(|i| 1.0 + (i % 2) as f64).collect();
             let basis = Basis {
                 inputs: x.as_ref(),
@@ -348,6 +356,7 @@ mod tests {
                 base,
                 per_input,
                 linear,
+                control: &Control::new(),
                 par: Par::Seq,
                 room: RefCell::new(Room::new(x.as_ref(), linear, 12)),
             };
@@ -387,13 +396,20 @@ mod tests {
                 seed: 1,
                 per_input: true,
                 linear: false,
-                noise: LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() },
+                noise: prior.parse().unwrap(),
                 rounds: 8,
             };
-            let learnt = learn_fourier(x.as_ref(), &y, &[1.0; 200], &options, Par::Seq).unwrap();
+            let learnt = learn_fourier(x.as_ref(), &y, &[1.0; 200], &options, &Control::new(), Par::Seq).unwrap();
             let l = &learnt.log_scales;
             assert!(l[0] > l[1] && l[1] > l[2], "{prior}: {l:?}");
-            let more = learn_fourier(x.as_ref(), &y, &[1.0; 200], &FourierOptions { rounds: 12, ..options }, Par::Seq);
+            let more = learn_fourier(
+                x.as_ref(),
+                &y,
+                &[1.0; 200],
+                &FourierOptions { rounds: 12, ..options },
+                &Control::new(),
+                Par::Seq,
+            );
             assert!(more.unwrap().bound <= learnt.bound + 1e-6);
         }
     }
@@ -407,12 +423,12 @@ mod tests {
             seed: 3,
             per_input: true,
             linear: true,
-            noise: LearningNoise { kind: NoiseKind::PerRow, prior: "contaminated-t".parse().unwrap() },
+            noise: "contaminated-t".parse().unwrap(),
             rounds: 3,
         };
         let weight = vec![1.0; 700];
         let [one, two] = [Par::Seq, Par::rayon(2)].map(|par| {
-            let learnt = learn_fourier(x.as_ref(), &y, &weight, &options, par).unwrap();
+            let learnt = learn_fourier(x.as_ref(), &y, &weight, &options, &Control::new(), par).unwrap();
             let variance = learnt.noise_variance(x.as_ref(), &y, par);
             (learnt.log_scales, learnt.bound, variance)
         });

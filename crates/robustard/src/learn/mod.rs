@@ -8,11 +8,12 @@
 mod curve;
 mod exp;
 mod fourier;
-mod grow;
+mod frequencies;
 mod process;
 mod stages;
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use argmin::core::{CostFunction, Error, Executor, Gradient};
 use argmin::solver::linesearch::MoreThuenteLineSearch;
@@ -20,19 +21,21 @@ use argmin::solver::quasinewton::LBFGS;
 
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
-pub(crate) use grow::{Grown, Growth, grow_whole};
+pub use frequencies::Fourier;
 pub use stages::Effort;
 pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
 
-use crate::noise::{DEFAULT_DEGREES, Degrees, NoiseKind, NoiseModel, NoisePrior};
+use robustard_engine::noise::learning::{START_VARIANCE, VARIANCE_BOUNDS, leading_model, starting_model, update_noise};
+use robustard_engine::noise::{Noise, NoiseModel};
+
+use crate::control::{Control, Progress as Told};
 
 /// Strength of the normal prior of each log lengthscale: it is within a factor e of the start with 5/2 nats to spare.
 const PRIOR_STRENGTH: f64 = 5.0;
 /// L-BFGS steps of a round, and how many steps it remembers.
 const STEPS: u64 = 6;
 const MEMORY: usize = 7;
-/// The noise of the first rounds before noise with gross errors.
-const LEADING_NOISE: NoisePrior = NoisePrior::StudentT(Degrees::Fixed(DEFAULT_DEGREES));
+/// Rounds of the noise that leads to noise with gross errors.
 const LEADING_ROUNDS: usize = 3;
 /// Noise updates of a round.
 const NOISE_UPDATES: usize = 2;
@@ -40,33 +43,8 @@ const NOISE_UPDATES: usize = 2;
 const MOST_EVALUATIONS: usize = 20;
 /// A round that lowers the bound by less, per row, ends the work.
 const LEAST_GAIN: f64 = 1e-4;
-/// Range of variances, of a standardized target.
-const VARIANCE_BOUNDS: [f64; 2] = [1e-8, 1e8];
-/// Start of the noise variance, of a standardized target.
-const START_VARIANCE: f64 = 0.1;
 /// Parameters are kept within ± this, where exp is harmless.
 const LARGEST_LOG: f64 = 12.0;
-
-/// The noise that lengthscales are learnt with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LearningNoise {
-    /// Shared or per row.
-    pub kind: NoiseKind,
-    /// Its prior.
-    pub prior: NoisePrior,
-}
-
-impl LearningNoise {
-    fn model(self, prior: NoisePrior) -> NoiseModel {
-        NoiseModel::new(self.kind, prior, START_VARIANCE)
-    }
-
-    /// Noise with gross errors has many optima; Student-t noise, which has fewer, leads to a good one.
-    fn is_led(self) -> bool {
-        let has_gross_errors = matches!(self.prior, NoisePrior::Contaminated | NoisePrior::ContaminatedT(_));
-        self.kind == NoiseKind::PerRow && has_gross_errors
-    }
-}
 
 /// The evidence of a set of rows as a function of parameters, the last of which is log s.
 trait Evidence {
@@ -74,10 +52,8 @@ trait Evidence {
     fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation>;
     /// How often each row counts.
     fn row_weight(&self) -> &[f64];
-    /// Whether to end with what there is.
-    fn is_stopped(&self) -> bool {
-        false
-    }
+    /// Who watches.
+    fn control(&self) -> &Control;
 }
 
 /// The evidence at a point.
@@ -103,16 +79,16 @@ struct Progress {
 }
 
 impl Progress {
-    fn start(parameters: Vec<f64>, rows: usize, wanted: LearningNoise) -> Self {
-        let is_leading = wanted.is_led();
-        let noise = wanted.model(if is_leading { LEADING_NOISE } else { wanted.prior });
+    fn start(parameters: Vec<f64>, rows: usize, wanted: Noise) -> Self {
+        let leading = leading_model(wanted);
+        let (is_leading, noise) = (leading.is_some(), leading.unwrap_or(starting_model(wanted)));
         let variance = vec![START_VARIANCE; rows];
         Self { parameters, noise, variance, is_leading, bound: f64::INFINITY, evaluations: 0 }
     }
 
     /// Starts at parameters that were learnt with other noise.
-    fn start_from(parameters: Vec<f64>, rows: usize, noise: LearningNoise, variance: f64) -> Self {
-        let model = noise.model(noise.prior);
+    fn start_from(parameters: Vec<f64>, rows: usize, noise: Noise, variance: f64) -> Self {
+        let model = starting_model(noise);
         Self { noise: model, variance: vec![variance; rows], is_leading: false, ..Self::start(parameters, rows, noise) }
     }
 
@@ -128,18 +104,30 @@ impl Progress {
         Some(())
     }
 
-    /// Goes on for so many rounds, fewer if nothing is gained.
-    fn advance(&mut self, evidence: &impl Evidence, wanted: LearningNoise, rounds: usize) -> Option<()> {
+    /// Goes on for so many rounds, fewer if nothing is gained, which are the given shares of the whole work; of an empty range
+    /// nothing is told.
+    fn advance(&mut self, evidence: &impl Evidence, wanted: Noise, rounds: usize, shares: Range<f64>) -> Option<()> {
         let row_weight = evidence.row_weight();
         let mut is_new = self.evaluations == 0;
         let mut settling = 2;
         for round in 0..rounds {
-            if round > 0 && evidence.is_stopped() {
+            if round > 0 && evidence.control().is_stopped() {
+                if std::mem::take(&mut self.is_leading) {
+                    // Whoever goes on from here has the wanted noise.
+                    let moments = evidence.evaluate(&self.parameters, &self.variance)?.second_moment;
+                    self.noise = starting_model(wanted);
+                    self.noise.start_at(&moments, VARIANCE_BOUNDS);
+                    update_noise(&mut self.noise, &mut self.variance, &moments, row_weight);
+                }
                 break;
+            }
+            if !shares.is_empty() {
+                let done = round as f64 / rounds as f64;
+                evidence.control().tell(Told::Share(shares.start + (shares.end - shares.start) * done));
             }
             let mut now = evidence.evaluate(&self.parameters, &self.variance)?;
             if self.is_leading && round == LEADING_ROUNDS {
-                self.noise = wanted.model(wanted.prior);
+                self.noise = starting_model(wanted);
                 (self.is_leading, is_new, settling) = (false, true, round + 2);
             }
             // The noise for the present features.
@@ -215,7 +203,7 @@ impl<E: Evidence> Objective<'_, E> {
         if seen.last.at == values {
             return Ok(seen.last.clone());
         }
-        if seen.evaluations == MOST_EVALUATIONS || self.evidence.is_stopped() {
+        if seen.evaluations == MOST_EVALUATIONS || self.evidence.control().is_stopped() {
             return Err(Error::msg("enough"));
         }
         seen.evaluations += 1;
@@ -248,18 +236,4 @@ impl<E: Evidence> Gradient for &Objective<'_, E> {
     fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
         Ok(self.at(values)?.gradient)
     }
-}
-
-fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f64], row_weight: &[f64]) {
-    let [low, high] = VARIANCE_BOUNDS;
-    if let NoiseModel::Shared { variance: shared } = noise {
-        let total: f64 = row_weight.iter().sum();
-        let sum: f64 = second_moment.iter().zip(row_weight).map(|(e2, w)| w * e2).sum();
-        *shared = (sum / total).clamp(low, high);
-        variance.fill(*shared);
-        return;
-    }
-    noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
-    let rule = noise.variance_rule();
-    variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = rule(*e2).clamp(low, high));
 }

@@ -7,13 +7,14 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
+use robustard_engine::LeftOut;
+use robustard_engine::math::cholesky::Factor;
 
 use super::curve::{Curve, Shape, column_slice};
 use super::exp::{add_matern, add_squares, dot, gauss, matern, matern_sums, weighted_squares};
 use super::stages::CurveOptions;
 use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress};
-use crate::posterior::Factor;
-use crate::predictive::LeftOut;
+use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
 const INTERCEPT_VARIANCE: f64 = 10.0;
@@ -39,7 +40,7 @@ pub(super) struct Process<'a> {
     inputs: Vec<Vec<f64>>,
     pub target: Vec<f64>,
     pub row_weight: Vec<f64>,
-    options: &'a CurveOptions,
+    options: &'a CurveOptions<'a>,
     par: Par,
     room: RefCell<Room>,
 }
@@ -59,7 +60,7 @@ impl<'a> Process<'a> {
         target: &[f64],
         row_weight: &[f64],
         rows: &[usize],
-        options: &'a CurveOptions,
+        options: &'a CurveOptions<'a>,
         par: Par,
     ) -> Self {
         let n = rows.len();
@@ -211,7 +212,7 @@ impl<'a> Process<'a> {
         straight.parameters[lengthscales..lengthscales + 2].fill(-LARGEST_LOG);
         straight.bound = f64::INFINITY;
         straight.is_leading = false;
-        straight.advance(&Straight(self), self.options.noise, STRAIGHT_ROUNDS)?;
+        straight.advance(&Straight(self), self.options.noise, STRAIGHT_ROUNDS, 0.0..0.0)?;
         Some(straight.bound - learnt.bound)
     }
 
@@ -245,7 +246,7 @@ impl<'a> Process<'a> {
         let (mut mean, mut latent) = (Vec::new(), Vec::new());
         for start in (0..inputs.nrows()).step_by(BLOCK) {
             let block = inputs.subrows(start, BLOCK.min(inputs.nrows() - start));
-            let mut cross = point.curve.matrix(block, centres.as_ref());
+            let mut cross = point.curve.matrix(block, centres.as_ref(), self.par);
             matmul(cross.as_mut(), Accum::Add, block, centres.transpose(), point.line_variance, self.par);
             cross
                 .col_iter_mut()
@@ -315,8 +316,8 @@ impl Evidence for Process<'_> {
         cost.is_finite().then_some(Evaluation { cost, gradient, second_moment })
     }
 
-    fn is_stopped(&self) -> bool {
-        self.options.stop.is_raised()
+    fn control(&self) -> &Control {
+        self.options.control
     }
 
     fn row_weight(&self) -> &[f64] {
@@ -338,13 +339,16 @@ impl Evidence for Straight<'_> {
     fn row_weight(&self) -> &[f64] {
         self.0.row_weight()
     }
+
+    fn control(&self) -> &Control {
+        self.0.control()
+    }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::learn::{Effort, LearningNoise};
-    use crate::noise::NoiseKind;
+    use crate::learn::Effort;
 
     pub fn example(n: usize) -> (Mat<f64>, Vec<f64>) {
         let x = Mat::from_fn(n, 3, |i, j| ((i * (3 * j + 2)) as f64 * 0.71).sin() * 1.5);
@@ -352,8 +356,8 @@ pub(super) mod tests {
         (x, y)
     }
 
-    pub fn options(shape: Shape, singles: Vec<usize>, prior: &str) -> CurveOptions {
-        let noise = LearningNoise { kind: NoiseKind::PerRow, prior: prior.parse().unwrap() };
+    pub fn options<'a>(control: &'a Control, shape: Shape, singles: Vec<usize>, noise: &str) -> CurveOptions<'a> {
+        let noise = noise.parse().unwrap();
         CurveOptions {
             shape,
             singles,
@@ -362,17 +366,18 @@ pub(super) mod tests {
             noise,
             must_bend: true,
             effort: Effort::Whole,
-            stop: Default::default(),
+            control,
         }
     }
 
     #[test]
     fn gradient_matches_differences() {
+        let control = Control::new();
         let (x, y) = example(30);
         let weight: Vec<f64> = (0..30).map(|i| 1.0 + (i % 2) as f64).collect();
         let rows: Vec<usize> = (0..30).collect();
         for (shape, singles) in [(Shape::Matern, vec![0, 2]), (Shape::Gauss, vec![])] {
-            let options = options(shape, singles, "student-t");
+            let options = options(&control, shape, singles, "student-t");
             let process = Process::new(x.as_ref(), &y, &weight, &rows, &options, Par::Seq);
             let variance: Vec<f64> = (0..30).map(|i| 0.1 + 0.01 * i as f64).collect();
             let mut values = process.start();
@@ -399,8 +404,9 @@ pub(super) mod tests {
     /// A row that counts twice is as good as two rows.
     #[test]
     fn weights_are_counts() {
+        let control = Control::new();
         let (x, y) = example(20);
-        let options = options(Shape::Matern, vec![0, 1], "student-t");
+        let options = options(&control, Shape::Matern, vec![0, 1], "student-t");
         let rows: Vec<usize> = (0..20).collect();
         let twice: Vec<usize> = (0..20).chain(0..20).collect();
         let counted = Process::new(x.as_ref(), &y, &[2.0; 20], &rows, &options, Par::Seq);
@@ -414,8 +420,9 @@ pub(super) mod tests {
 
     #[test]
     fn predictions_at_training_rows_are_the_posterior() {
+        let control = Control::new();
         let (x, y) = example(25);
-        let options = options(Shape::Matern, vec![0, 1], "student-t");
+        let options = options(&control, Shape::Matern, vec![0, 1], "student-t");
         let rows: Vec<usize> = (0..25).collect();
         let process = Process::new(x.as_ref(), &y, &[1.0; 25], &rows, &options, Par::Seq);
         let (values, variance) = (process.start(), vec![0.2; 25]);
@@ -429,8 +436,9 @@ pub(super) mod tests {
     /// Leaving a row out in closed form is leaving it out.
     #[test]
     fn left_out_rows_are_left_out() {
+        let control = Control::new();
         let (x, y) = example(25);
-        let options = options(Shape::Matern, vec![0, 1], "student-t");
+        let options = options(&control, Shape::Matern, vec![0, 1], "student-t");
         let process = |rows: &[usize]| Process::new(x.as_ref(), &y, &[1.0; 25], rows, &options, Par::Seq);
         let (all, fewer): (Vec<usize>, Vec<usize>) = ((0..25).collect(), (0..25).filter(|&row| row != 7).collect());
         let [all, fewer] = [process(&all), process(&fewer)];

@@ -4,16 +4,18 @@ use faer::{Mat, MatRef, Par};
 use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
+use robustard_engine::LeftOut;
+use robustard_engine::noise::{Noise, NoiseModel};
 
 use super::curve::{Curve, Shape};
 use super::process::{Point, Process};
-use super::{LearningNoise, Progress, VARIANCE_BOUNDS, update_noise};
-use crate::noise::NoiseModel;
-use crate::predictive::LeftOut;
-use crate::solver::Stop;
+use super::{Progress, VARIANCE_BOUNDS, update_noise};
+use crate::control::Control;
 
 /// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
 const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
+/// Share of the work that the first stage is, if another follows.
+const FIRST_STAGE: f64 = 0.5;
 /// Updates of noise that is fitted to a curve that stays.
 const SETTLING_UPDATES: usize = 4;
 /// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
@@ -25,7 +27,7 @@ const WORTHWHILE_STAGE: f64 = 0.7;
 
 /// How a curve is learnt.
 #[derive(Debug, Clone)]
-pub(crate) struct CurveOptions {
+pub(crate) struct CurveOptions<'a> {
     pub shape: Shape,
     /// The inputs with curves of their own.
     pub singles: Vec<usize>,
@@ -33,11 +35,11 @@ pub(crate) struct CurveOptions {
     pub per_input: bool,
     /// Seed of the rows that are learnt from.
     pub seed: u64,
-    pub noise: LearningNoise,
+    pub noise: Noise,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     pub effort: Effort,
-    pub stop: Stop,
+    pub control: &'a Control,
 }
 
 /// How much work is put into learning.
@@ -85,7 +87,7 @@ pub(crate) fn learn_curve(
     inputs: MatRef<'_, f64>,
     target: &[f64],
     row_weight: &[f64],
-    options: &CurveOptions,
+    options: &CurveOptions<'_>,
     from: Option<&LearntCurve>,
     par: Par,
 ) -> Result<LearntCurve, NotLearnt> {
@@ -130,7 +132,8 @@ pub(crate) fn learn_curve(
     } else {
         let stage = process(if is_one_stage { last } else { first });
         let mut progress = Progress::start(stage.start(), stage.target.len(), options.noise);
-        progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?;
+        let share = if options.effort == Effort::Whole && !is_one_stage { FIRST_STAGE } else { 1.0 };
+        progress.advance(&stage, options.noise, first_rounds, 0.0..share).ok_or(NotLearnt::Failed)?;
         (stage, progress)
     };
     if options.must_bend {
@@ -141,15 +144,19 @@ pub(crate) fn learn_curve(
     }
     match (options.effort, known) {
         (Effort::Settle, Some(_)) => progress.settle(&stage, SETTLING_UPDATES).ok_or(NotLearnt::Failed)?,
-        (Effort::Sketch, Some(_)) => progress.advance(&stage, options.noise, first_rounds).ok_or(NotLearnt::Failed)?,
-        (Effort::Whole, Some(_)) => progress.advance(&stage, options.noise, last_rounds).ok_or(NotLearnt::Failed)?,
+        (Effort::Sketch, Some(_)) => {
+            progress.advance(&stage, options.noise, first_rounds, 0.0..1.0).ok_or(NotLearnt::Failed)?;
+        }
+        (Effort::Whole, Some(_)) => {
+            progress.advance(&stage, options.noise, last_rounds, 0.0..1.0).ok_or(NotLearnt::Failed)?;
+        }
         (Effort::Whole, None) if !is_one_stage => {
             let next = process(last);
             let rows = next.target.len();
             let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
             progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
             progress.bound = f64::INFINITY;
-            progress.advance(&next, options.noise, last_rounds).ok_or(NotLearnt::Failed)?;
+            progress.advance(&next, options.noise, last_rounds, FIRST_STAGE..1.0).ok_or(NotLearnt::Failed)?;
             stage = next;
         }
         _ => {}
@@ -190,10 +197,11 @@ mod tests {
     /// The input that does not matter gets long lengthscales; threads change nothing, bit for bit.
     #[test]
     fn lengthscales_tell_inputs_apart_whatever_the_threads() {
+        let control = Control::new();
         let (x, y) = example(600);
         let weight = vec![1.0; 600];
         for prior in ["student-t", "contaminated-t"] {
-            let options = options(Shape::Matern, vec![0, 1, 2], prior);
+            let options = options(&control, Shape::Matern, vec![0, 1, 2], prior);
             let [one, two] =
                 [Par::Seq, Par::rayon(2)].map(|par| learn_curve(x.as_ref(), &y, &weight, &options, None, par).unwrap());
             assert_eq!(one.curve, two.curve);
@@ -206,8 +214,9 @@ mod tests {
 
     #[test]
     fn lines_are_told_from_curves() {
+        let control = Control::new();
         let (x, y) = example(300);
-        let options = options(Shape::Matern, vec![0, 1, 2], "contaminated");
+        let options = options(&control, Shape::Matern, vec![0, 1, 2], "contaminated");
         let learn = |y: &[f64]| learn_curve(x.as_ref(), y, &[1.0; 300], &options, None, Par::Seq);
         assert!(learn(&y).is_ok());
         let noise = |i: usize| 0.2 * ((i * i) as f64 * 3.7).sin();

@@ -1,143 +1,81 @@
-//! Problems that tests and benchmarks share.
-#![allow(dead_code)] // each user takes what it needs
+//! Data sets that tests share.
+#![allow(dead_code)] // each test program takes what it needs
 
-use std::io::Read;
-use std::path::PathBuf;
-
-use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
-use robustard::Problem;
 use robustard::faer::Mat;
-use robustard::features::{Fourier, Standardizer};
+use robustard::features::FeatureKind;
+use robustard::{Choice, Control, Dataset, Noise, Recipe, Regression, fit};
 
-pub fn rng(seed: u64) -> ChaCha8Rng {
-    ChaCha8Rng::seed_from_u64(seed)
+/// Inputs (n × p) and target.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    pub inputs: Mat<f64>,
+    pub target: Vec<f64>,
+}
+
+impl Rows {
+    /// p inputs and a target of each row.
+    pub fn of<const P: usize>(rows: impl Iterator<Item = ([f64; P], f64)>) -> Self {
+        let (inputs, target): (Vec<[f64; P]>, Vec<f64>) = rows.unzip();
+        Self { inputs: Mat::from_fn(inputs.len(), P, |i, j| inputs[i][j]), target }
+    }
+
+    pub fn dataset(&self) -> Dataset<'_> {
+        Dataset::new(self.inputs.as_ref(), &self.target).unwrap()
+    }
+
+    /// Fitted as a recipe says, with nobody watching.
+    pub fn fit(&self, recipe: &Recipe) -> Regression {
+        fit(&self.dataset(), recipe, &Control::new()).unwrap()
+    }
+}
+
+/// These features and this noise.
+pub fn given(features: &str, noise: Noise) -> Recipe {
+    Recipe::new(Choice::Given(kind(features)), Choice::Given(noise))
+}
+
+pub fn kind(features: &str) -> FeatureKind {
+    features.parse().unwrap()
 }
 
 pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
     rng.sample(StandardNormal)
 }
 
-pub fn gaussian_matrix(rows: usize, columns: usize, rng: &mut ChaCha8Rng) -> Mat<f64> {
-    let values: Vec<f64> = (0..rows * columns).map(|_| normal(rng)).collect();
-    Mat::from_fn(rows, columns, |i, j| values[i * columns + j])
-}
-
-/// The paper's synthetic design: sparse weights, Gaussian features, a share of rows with inflated noise.
-#[derive(Clone, Copy)]
-pub struct Synthetic {
-    pub rows: usize,
-    pub columns: usize,
-    pub support: usize,
-    pub sigma: f64,
-    pub contamination: f64,
-    pub multiplier: f64,
-}
-
-pub struct SyntheticData {
-    pub x: Mat<f64>,
-    pub y: Vec<f64>,
-    pub theta: Vec<f64>,
-    pub support: Vec<usize>,
-    pub outliers: Vec<usize>,
-}
-
-impl Synthetic {
-    /// n = 500, d = 50, |S| = 10, σ = 0.2, ρ = 0.2, m = 10.
-    pub const PAPER: Synthetic =
-        Synthetic { rows: 500, columns: 50, support: 10, sigma: 0.2, contamination: 0.2, multiplier: 10.0 };
-
-    pub fn draw(&self, seed: u64) -> SyntheticData {
-        let mut rng = rng(seed);
-        let x = gaussian_matrix(self.rows, self.columns, &mut rng);
-        let support = sample(&mut rng, self.columns, self.support).into_vec();
-        let mut theta = vec![0.0; self.columns];
-        support.iter().for_each(|&j| theta[j] = normal(&mut rng));
-        let outlier_count = (self.contamination * self.rows as f64) as usize;
-        let outliers = sample(&mut rng, self.rows, outlier_count).into_vec();
-        let mut sigma = vec![self.sigma; self.rows];
-        outliers.iter().for_each(|&i| sigma[i] *= self.multiplier);
-        let y = (0..self.rows)
-            .map(|i| (0..self.columns).map(|j| x[(i, j)] * theta[j]).sum::<f64>() + sigma[i] * normal(&mut rng))
-            .collect();
-        SyntheticData { x, y, theta, support, outliers }
-    }
-
-    pub fn problem(&self, seed: u64) -> Problem {
-        let data = self.draw(seed);
-        Problem::new(data.x.as_ref(), &data.y).unwrap()
-    }
-}
-
-/// The folder with the data sets, if the environment names one.
-pub fn data_folder() -> Option<PathBuf> {
-    std::env::var_os("ROBUSTARD_DATA").map(PathBuf::from)
-}
-
-/// A numeric CSV table, gzipped or not: its values row by row, features first.
-pub fn read_table(name: &str) -> Option<Mat<f64>> {
-    let folder = data_folder()?;
-    let plain = folder.join(format!("{name}.csv"));
-    let text = if plain.exists() {
-        std::fs::read_to_string(plain).ok()?
-    } else {
-        let file = std::fs::File::open(folder.join(format!("{name}.csv.gz"))).ok()?;
-        let mut text = String::new();
-        flate2::read::GzDecoder::new(file).read_to_string(&mut text).ok()?;
-        text
-    };
-    let rows: Vec<Vec<f64>> =
-        text.lines().skip(1).map(|line| line.split(',').map(|v| v.trim().parse().unwrap()).collect()).collect();
-    // The paper regresses column F1 of protein on the others; elsewhere the target is last.
-    let target = if name == "protein" { 1 } else { rows[0].len() - 1 };
-    Some(Mat::from_fn(rows.len(), rows[0].len(), |i, j| {
-        let last = rows[0].len() - 1;
-        let column = if j == last { target } else { j + usize::from(j >= target) };
-        rows[i][column]
+/// Friedman's first function of ten uniform inputs, of which five matter, with noise of variance 1; a share of the rows is off
+/// by 30.
+pub fn friedman(rows: usize, wrong: f64, seed: u64) -> Rows {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let every = if wrong > 0.0 { (1.0 / wrong).round() as usize } else { usize::MAX };
+    Rows::of((0..rows).map(|i| {
+        let x: [f64; 10] = std::array::from_fn(|_| rng.random());
+        let curve = 10.0 * (std::f64::consts::PI * x[0] * x[1]).sin() + 20.0 * (x[2] - 0.5).powi(2);
+        let error = if (i + 1).is_multiple_of(every) { 30.0 } else { 0.0 };
+        (x, curve + 10.0 * x[3] + 5.0 * x[4] + normal(&mut rng) + error)
     }))
 }
 
-pub const DATA_SETS: [&str; 9] =
-    ["boston", "carbon", "concrete", "elevators", "energy", "kin8nm", "power", "protein", "yacht"];
-
-/// The paper's tabular design and the rows left out of it.
-pub struct FourierSplit {
-    pub problem: Problem,
-    /// Features of the test rows.
-    pub test: Mat<f64>,
-    /// Their targets, clean, in the training target's standard deviations.
-    pub test_target: Vec<f64>,
+/// Two inputs on a line or a curve, with a little noise; the first rows are off by 8.
+pub fn waves(rows: usize, curve: f64, wrong: usize) -> Rows {
+    Rows::of((0..rows).map(|i| {
+        let (x, z) = ((i as f64 * 0.7).sin() * 2.0, (i as f64 * 1.9).cos());
+        let noise = 0.3 * ((i * i) as f64 * 0.37).sin() + 0.3 * ((i * i) as f64 * 0.73).cos();
+        let error = if i < wrong { 8.0 } else { 0.0 };
+        ([x, z], x - z + curve * (2.0 * x).sin() + noise + error)
+    }))
 }
 
-/// 80% of the rows, at most 2000, 256 Fourier features of standardized inputs, standardized target, a share of the
-/// training targets moved by ±3·N(1, 0.25²).
-pub fn fourier_split(name: &str, contamination: f64, seed: u64) -> Option<FourierSplit> {
-    let table = read_table(name)?;
-    let mut rng = rng(seed);
-    let (n, inputs) = (table.nrows(), table.ncols() - 1);
-    let order = sample(&mut rng, n, n).into_vec();
-    let (train, test) = order.split_at(n * 4 / 5);
-    let train = &train[..train.len().min(2000)];
-    let part = |rows: &[usize], columns: std::ops::Range<usize>| {
-        Mat::from_fn(rows.len(), columns.len(), |i, j| table[(rows[i], columns.start + j)])
-    };
-    let scale_inputs = Standardizer::fit(part(train, 0..inputs).as_ref());
-    let scale_target = Standardizer::fit(part(train, inputs..inputs + 1).as_ref());
-    let map = Fourier::new(inputs, 256, 1.0 / inputs as f64, seed).unwrap();
-    let features = |rows: &[usize]| {
-        map.transform(scale_inputs.transform(part(rows, 0..inputs).as_ref()).unwrap().as_ref()).unwrap()
-    };
-    let target = |rows: &[usize]| -> Vec<f64> {
-        let standard = scale_target.transform(part(rows, inputs..inputs + 1).as_ref()).unwrap();
-        standard.col(0).iter().copied().collect()
-    };
-    let mut y = target(train);
-    for i in sample(&mut rng, train.len(), (contamination * train.len() as f64) as usize) {
-        let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
-        y[i] += sign * 3.0 * (1.0 + 0.25 * normal(&mut rng));
-    }
-    let problem = Problem::new(features(train).as_ref(), &y).unwrap();
-    Some(FourierSplit { problem, test: features(test), test_target: target(test) })
+/// The coefficient of an input in the user's units.
+pub fn coefficient(regression: &Regression, input: usize) -> f64 {
+    regression.features_in_units()[input].coefficient
+}
+
+/// The flagged rows, in order.
+pub fn flagged(regression: &Regression) -> Vec<usize> {
+    let mut rows = regression.diagnostics().flagged_rows();
+    rows.sort_unstable();
+    rows
 }

@@ -1,0 +1,94 @@
+//! What `robustard fit --json` prints. `docs/fit.schema.json` describes it; everything is in the target's units.
+
+use robustard::{FeatureSummary, Quality, Regression, Selection, Status};
+use robustard_table::{LeftOut, Table, TableModel};
+use serde::Serialize;
+
+use crate::Outcome;
+
+/// A fit for programs.
+#[derive(Serialize)]
+pub struct Summary<'a> {
+    target: &'a str,
+    /// Rows fitted.
+    rows: usize,
+    fitted: FittedKind,
+    status: Status,
+    iterations: usize,
+    /// The whole time of the fit, choosing included.
+    seconds: f64,
+    /// Log evidence of the target.
+    evidence: f64,
+    /// The prediction where every input is zero; none for features that are not linear.
+    intercept: Option<f64>,
+    /// Most relevant first.
+    features: Vec<FeatureSummary>,
+    /// λ of each fitted row.
+    noise_variance: &'a [f64],
+    /// Most suspicious first.
+    flagged_rows: Vec<FlaggedRow>,
+    /// Rows of the table, counted from 1, that were set aside as gross errors.
+    set_aside: Vec<usize>,
+    quality: &'a Quality,
+    /// Whether so many precisions were learnt from so few rows that the quality flatters the fit.
+    optimistic: bool,
+    left_out: &'a [LeftOut],
+    selection: Option<&'a Selection>,
+}
+
+/// What was fitted.
+#[derive(Serialize)]
+struct FittedKind {
+    features: String,
+    noise: String,
+    solver: robustard::SolverKind,
+}
+
+/// A row to look at.
+#[derive(Serialize)]
+struct FlaggedRow {
+    /// In the table, counted from 1.
+    row: usize,
+    id: Option<String>,
+    actual: f64,
+    /// From the other rows.
+    predicted: f64,
+    z: f64,
+}
+
+impl<'a> Summary<'a> {
+    pub fn new(model: &'a TableModel, table: &Table) -> Outcome<Self> {
+        let (encoder, regression): (_, &Regression) = (model.encoder(), model.regression());
+        let diagnostics = regression.diagnostics();
+        let ids = encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+        let flagged = |row: usize| FlaggedRow {
+            row: model.rows()[row] + 1,
+            id: ids.as_ref().and_then(|ids| ids[model.rows()[row]].clone()),
+            actual: diagnostics.actual[row],
+            predicted: diagnostics.predicted[row],
+            z: diagnostics.z[row],
+        };
+        Ok(Self {
+            target: &encoder.target,
+            rows: model.rows().len(),
+            fitted: FittedKind {
+                features: regression.features().to_string(),
+                noise: regression.noise().to_string(),
+                solver: regression.settings().solver,
+            },
+            status: regression.status(),
+            iterations: regression.model().iterations(),
+            seconds: regression.elapsed().as_secs_f64(),
+            evidence: regression.log_evidence(),
+            intercept: regression.design().is_linear().then(|| regression.intercept()),
+            features: regression.feature_summaries(),
+            noise_variance: &diagnostics.noise_variance,
+            flagged_rows: diagnostics.flagged_rows().into_iter().map(flagged).collect(),
+            set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),
+            quality: regression.quality(),
+            optimistic: regression.quality_is_optimistic(),
+            left_out: &encoder.left_out,
+            selection: regression.selection(),
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! Small numerical tools that everything else builds on.
+
+pub mod cholesky;
+pub mod density;
+pub mod order;
+pub mod packed;
+pub mod sum;

@@ -1,0 +1,302 @@
+//! A regression on a table: the schema and the fitted regression together, so that a new table with the same columns is all that
+//! prediction needs.
+
+use std::borrow::Cow;
+
+use robustard::faer::Mat;
+use robustard::{Beyond, Column, Control, Dataset, DatasetError, Means, Prediction, Recipe, Regression};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::encode::{EncodeOptions, Encoded, Encoder, Missing};
+use crate::error::TableError;
+use crate::table::Table;
+
+/// Why a model could not be fitted or used.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The regression.
+    #[error(transparent)]
+    Regression(#[from] robustard::Error),
+}
+
+impl From<DatasetError> for ModelError {
+    fn from(error: DatasetError) -> Self {
+        Self::Regression(error.into())
+    }
+}
+
+/// A fitted regression on a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableModel {
+    encoder: Encoder,
+    regression: Regression,
+    /// The rows of the training table that were fitted, and how many there were.
+    rows: Vec<usize>,
+    table_rows: usize,
+    fingerprint: Fingerprint,
+    /// What the model was made by, if it is to come back as that.
+    estimator: Option<String>,
+}
+
+/// Tells a table from others by the numbers that went into the fit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Rows fitted.
+    pub rows: usize,
+    /// Inputs, after categories and indicators became columns.
+    pub inputs: usize,
+    /// XXH3 of 128 bits of inputs and target, as doubles, in hexadecimal digits.
+    pub xxh3: String,
+}
+
+impl Fingerprint {
+    fn of(dataset: &Dataset<'_>) -> Self {
+        let mut hasher = Xxh3::new();
+        dataset.blocks(|_, block| {
+            for row in block.row_iter().filter_map(|row| row.try_as_row_major()) {
+                hasher.update(bytemuck::cast_slice(row.as_slice()));
+            }
+        });
+        hasher.update(bytemuck::cast_slice(dataset.target()));
+        let xxh3 = format!("{:032x}", hasher.digest128());
+        Self { rows: dataset.row_count(), inputs: dataset.input_count(), xxh3 }
+    }
+}
+
+/// A model with what should be said about its fit.
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// The model.
+    pub model: TableModel,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// Predictions for the rows of a table that have all inputs, in the target's units.
+#[derive(Debug, Clone)]
+pub struct TablePrediction {
+    /// The rows of the table that were predicted.
+    pub rows: Vec<usize>,
+    /// Their predictions.
+    pub values: Prediction,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// Expected values for the rows of a table that have all inputs, in the target's units.
+#[derive(Debug, Clone)]
+pub struct TableMeans {
+    /// The rows of the table that were predicted.
+    pub rows: Vec<usize>,
+    /// Expected values.
+    pub mean: Vec<f64>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// The rows of a table that can be fitted.
+pub struct TableData<'t> {
+    /// Their numbers.
+    pub dataset: Dataset<'t>,
+    /// Which rows they are.
+    pub rows: Vec<usize>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// Inputs as one matrix.
+struct Matrix {
+    inputs: Mat<f64>,
+    rows: Vec<usize>,
+    notes: Vec<String>,
+}
+
+impl Encoder {
+    /// The rows of a training table that have target, weight and inputs.
+    pub fn data<'t>(&self, table: &'t Table) -> Result<TableData<'t>, ModelError> {
+        let target = table.role(&self.target, "the target")?;
+        self.require(&self.target, &target, "target")?;
+        let weights = self.weights.as_ref().map(|name| {
+            let weights = table.role(name, "weights")?;
+            self.require(name, &weights, "weight")?;
+            Ok::<_, TableError>(weights)
+        });
+        let weights = weights.transpose()?;
+        let required: Vec<&[f64]> = [Some(&target), weights.as_ref()].into_iter().flatten().map(|v| &**v).collect();
+        let Encoded { mut columns, mut rows, mut notes } = self.encode(table, &required)?;
+        if let Some(weights) = weights.as_ref().filter(|weights| rows.iter().any(|&row| weights[row] == 0.0)) {
+            let counting: Vec<usize> = (0..rows.len()).filter(|&k| weights[rows[k]] != 0.0).collect();
+            if counting.is_empty() {
+                return Err(TableError::NoWeight { column: self.weights.clone().unwrap_or_default() }.into());
+            }
+            notes.push(format!("{} rows of weight 0 are left out", rows.len() - counting.len()));
+            let take = |column: &Column<'_>| Column::Owned(counting.iter().map(|&k| column.values()[k]).collect());
+            columns = columns.iter().map(take).collect();
+            rows = counting.iter().map(|&k| rows[k]).collect();
+        }
+        if rows.is_empty() {
+            return Err(TableError::AllDropped.into());
+        }
+        let is_whole = rows.len() == table.row_count();
+        let kept = |values: Cow<'t, [f64]>| -> Cow<'t, [f64]> {
+            if is_whole { values } else { rows.iter().map(|&row| values[row]).collect() }
+        };
+        let mut dataset = Dataset::from_columns(columns, kept(target))?;
+        dataset = dataset.with_names(self.names())?.with_groups(&self.groups())?;
+        if let Some(weights) = weights {
+            dataset = dataset.with_weights(kept(weights))?;
+        }
+        Ok(TableData { dataset, rows, notes })
+    }
+
+    /// The inputs of a table as one matrix, and the rows that have all of them.
+    pub fn inputs(&self, table: &Table) -> Result<(Mat<f64>, Vec<usize>), TableError> {
+        self.matrix(table).map(|Matrix { inputs, rows, .. }| (inputs, rows))
+    }
+
+    /// The same, and what should be said.
+    fn matrix(&self, table: &Table) -> Result<Matrix, TableError> {
+        let Encoded { columns, rows, notes } = self.encode(table, &[])?;
+        let mut inputs = Mat::zeros(rows.len(), columns.len());
+        for (j, column) in columns.iter().enumerate() {
+            inputs.col_as_slice_mut(j).iter_mut().zip(column.values().iter()).for_each(|(to, from)| *to = *from);
+        }
+        Ok(Matrix { inputs, rows, notes })
+    }
+
+    /// Missing targets or weights can only be dropped.
+    fn require(&self, name: &str, values: &[f64], role: &'static str) -> Result<(), TableError> {
+        match values.iter().position(|value| value.is_nan()) {
+            Some(row) if self.missing != Missing::Drop => {
+                Err(TableError::MissingRole { column: name.to_owned(), row, role })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl TableModel {
+    /// Fits a table.
+    pub fn fit(
+        table: &Table,
+        columns: &EncodeOptions,
+        recipe: &Recipe,
+        control: &Control,
+    ) -> Result<Fitted, ModelError> {
+        let encoder = Encoder::fit(table, columns)?;
+        let TableData { dataset, rows, notes } = encoder.data(table)?;
+        let mut model = Self::fit_data(encoder, &dataset, recipe, control)?;
+        (model.rows, model.table_rows) = (rows, table.row_count());
+        Ok(Fitted { model, notes })
+    }
+
+    /// Fits numbers, which are those of a table that the encoder describes: every row of it.
+    pub fn fit_data(
+        encoder: Encoder,
+        dataset: &Dataset<'_>,
+        recipe: &Recipe,
+        control: &Control,
+    ) -> Result<Self, ModelError> {
+        let regression = robustard::fit(dataset, recipe, control)?;
+        let fingerprint = Fingerprint::of(dataset);
+        let table_rows = dataset.row_count();
+        Ok(Self { encoder, regression, rows: (0..table_rows).collect(), table_rows, fingerprint, estimator: None })
+    }
+
+    /// What the model was made by, so that it comes back as that.
+    #[must_use]
+    pub fn with_estimator(self, name: &str) -> Self {
+        Self { estimator: Some(name.to_owned()), ..self }
+    }
+
+    /// What the model was made by.
+    pub fn estimator(&self) -> Option<&str> {
+        self.estimator.as_deref()
+    }
+
+    /// The schema.
+    pub fn encoder(&self) -> &Encoder {
+        &self.encoder
+    }
+
+    /// The regression.
+    pub fn regression(&self) -> &Regression {
+        &self.regression
+    }
+
+    /// The rows of the training table that were fitted.
+    pub fn rows(&self) -> &[usize] {
+        &self.rows
+    }
+
+    /// Number of rows of the training table.
+    pub fn table_rows(&self) -> usize {
+        self.table_rows
+    }
+
+    /// What the table was.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+
+    /// Whether this is the table that the model was fitted to.
+    pub fn was_fitted_to(&self, table: &Table) -> Result<bool, ModelError> {
+        let TableData { dataset, rows, .. } = self.encoder.data(table)?;
+        Ok(rows == self.rows && self.was_fitted_to_data(&dataset))
+    }
+
+    /// Whether these are the numbers that the model was fitted to.
+    pub fn was_fitted_to_data(&self, dataset: &Dataset<'_>) -> bool {
+        Fingerprint::of(dataset) == self.fingerprint
+    }
+
+    /// Predicts the rows of a table that have all inputs.
+    pub fn predict(&self, table: &Table, control: &Control) -> Result<TablePrediction, ModelError> {
+        let Matrix { inputs, rows, mut notes } = self.encoder.matrix(table)?;
+        let values = self.regression.predict_under(inputs.as_ref(), control)?;
+        notes.extend(self.note_beyond(&values.beyond));
+        Ok(TablePrediction { rows, values, notes })
+    }
+
+    /// The expected values alone, which takes less time.
+    pub fn predict_mean(&self, table: &Table, control: &Control) -> Result<TableMeans, ModelError> {
+        let Matrix { inputs, rows, mut notes } = self.encoder.matrix(table)?;
+        let Means { mean, beyond } = self.regression.predict_mean_under(inputs.as_ref(), control)?;
+        notes.extend(self.note_beyond(&beyond));
+        Ok(TableMeans { rows, mean, notes })
+    }
+
+    /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.
+    pub fn latent_covariance(&self, table: &Table) -> Result<Mat<f64>, ModelError> {
+        Ok(self.regression.latent_covariance(self.encoder.matrix(table)?.inputs.as_ref())?)
+    }
+
+    /// What should be said about inputs out of range.
+    pub fn note_beyond(&self, beyond: &[Beyond]) -> Option<String> {
+        let columns: Vec<String> =
+            beyond.iter().map(|Beyond { name, rows, .. }| format!("'{name}' ({rows})")).collect();
+        (!columns.is_empty()).then(|| {
+            format!(
+                "rows outside the range of the training rows (or six standard deviations) in {}: the curve stays as at the \
+                 border{}",
+                columns.join(", "),
+                if self.regression.design().map().bends().is_some() { ", with wider error bars" } else { "" }
+            )
+        })
+    }
+
+    /// Whether all parts fit together, as they do in every fitted model but perhaps not in a file.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.regression.check()?;
+        let agree = self.encoder.names().len() == self.regression.design().input_names().len()
+            && self.rows.len() == self.regression.row_count()
+            && self.rows.iter().all(|&row| row < self.table_rows);
+        if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
+    }
+}

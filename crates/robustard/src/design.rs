@@ -1,0 +1,358 @@
+//! The design: the only place that knows the scaling of inputs and target, the intercept and the features.
+
+use faer::{ColRef, Mat, MatRef, Par};
+use robustard_engine::{FittedModel, Problem, ProblemError, Start};
+use serde::{Deserialize, Serialize};
+
+use crate::control::par;
+use crate::dataset::{Dataset, DatasetError};
+use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
+use crate::scaling::Standardizer;
+
+/// Rows that are made into features together, so that the room needed does not grow with the table.
+const BLOCK: usize = 4096;
+
+/// Mean and standard deviation that the target is standardized by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TargetScale {
+    /// Mean; 0 without an intercept.
+    pub mean: f64,
+    /// Standard deviation; 1 for a constant target.
+    pub deviation: f64,
+}
+
+impl TargetScale {
+    pub(crate) fn of(dataset: &Dataset<'_>, intercept: bool) -> Self {
+        let column = ColRef::from_slice(dataset.target()).as_mat();
+        let standard = match dataset.weights() {
+            Some(weights) => Standardizer::weighted(column, weights),
+            None => Standardizer::fit(column),
+        };
+        Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
+    }
+
+    /// The target in standard units.
+    pub(crate) fn standardize(&self, target: &[f64]) -> Vec<f64> {
+        target.iter().map(|y| (y - self.mean) / self.deviation).collect()
+    }
+
+    /// A value in the target's units.
+    pub fn unscaled(&self, standard: f64) -> f64 {
+        self.mean + self.deviation * standard
+    }
+
+    /// A difference of values in the target's units.
+    pub fn difference(&self, standard: f64) -> f64 {
+        self.deviation * standard
+    }
+
+    /// A variance in squared target units.
+    pub fn variance(&self, standard: f64) -> f64 {
+        self.deviation * self.deviation * standard
+    }
+
+    /// The log density of so many targets in their own units.
+    pub fn log_density(&self, standard: f64, targets: f64) -> f64 {
+        standard - targets * self.deviation.ln()
+    }
+}
+
+/// An input that lies outside the range of the training rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beyond {
+    /// Its name.
+    pub name: String,
+    /// In so many rows.
+    pub rows: usize,
+}
+
+/// What a design makes of rows.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// One column per row: the intercept, if there is one, then the features, in standard units.
+    pub rows: Mat<f64>,
+    /// How far each row lies from what the features know; none for features that know everything.
+    pub(crate) gaps: Option<Vec<Gap>>,
+    /// Inputs outside the range, each with the number of rows: (input, rows).
+    pub(crate) beyond: Vec<(usize, usize)>,
+}
+
+/// From inputs to the columns of a linear model, and from its weights back to the user's units.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    names: Vec<String>,
+    groups: Vec<usize>,
+    inputs: Standardizer,
+    map: FeatureMap,
+    target: TargetScale,
+    intercept: bool,
+}
+
+impl Design {
+    pub(crate) fn new(
+        dataset: &Dataset<'_>,
+        inputs: Standardizer,
+        map: FeatureMap,
+        target: TargetScale,
+        intercept: bool,
+    ) -> Self {
+        let (names, groups) = (dataset.names().to_vec(), dataset.groups().to_vec());
+        Self { names, groups, inputs, map, target, intercept }
+    }
+
+    /// The features.
+    pub fn map(&self) -> &FeatureMap {
+        &self.map
+    }
+
+    /// Scaling of the inputs.
+    pub fn inputs(&self) -> &Standardizer {
+        &self.inputs
+    }
+
+    /// Names of the inputs.
+    pub fn input_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Scaling of the target.
+    pub fn target(&self) -> TargetScale {
+        self.target
+    }
+
+    /// Whether there is an intercept.
+    pub fn has_intercept(&self) -> bool {
+        self.intercept
+    }
+
+    /// Number of columns before those of the features.
+    fn first(&self) -> usize {
+        usize::from(self.intercept)
+    }
+
+    /// Number of features.
+    pub fn feature_count(&self) -> usize {
+        self.map.count(self.names.len())
+    }
+
+    /// Number of columns of the linear model.
+    pub(crate) fn column_count(&self) -> usize {
+        self.first() + self.feature_count()
+    }
+
+    /// Names of the features.
+    pub fn feature_names(&self) -> Vec<String> {
+        self.map.names(&self.names)
+    }
+
+    /// The group of features that shares a precision, for each feature. The intercept's group, if there is one, is 0.
+    pub fn feature_groups(&self) -> Vec<usize> {
+        self.map.groups(&self.groups).iter().map(|group| group + self.first()).collect()
+    }
+
+    /// The part of a list with one value per column that belongs to the features.
+    pub fn of_features<'v, T>(&self, per_column: &'v [T]) -> &'v [T] {
+        &per_column[self.first()..]
+    }
+
+    /// The value of a list with one per column that belongs to the intercept.
+    pub fn of_intercept<T: Copy>(&self, per_column: &[T]) -> Option<T> {
+        if self.intercept { per_column.first().copied() } else { None }
+    }
+
+    /// The feature that a column of the linear model is; none for the intercept.
+    pub fn feature_of(&self, column: usize) -> Option<usize> {
+        column.checked_sub(self.first())
+    }
+
+    /// A row that holds 1 in the column of a feature.
+    pub(crate) fn unit_rows(&self, features: usize) -> Mat<f64> {
+        let first = self.first();
+        Mat::from_fn(features, self.column_count(), |i, j| f64::from(u8::from(j == i + first)))
+    }
+
+    /// The features that have a meaning of their own: all, but of learnt curves only the inputs.
+    pub fn telling_features(&self) -> usize {
+        if self.map.bends().is_some() { self.names.len() } else { self.feature_count() }
+    }
+
+    /// Coefficients of the features per standard deviation of each, in target units, of a list with one per column.
+    pub fn per_deviation(&self, per_column: &[f64]) -> Vec<f64> {
+        self.of_features(per_column).iter().map(|weight| self.target.difference(*weight)).collect()
+    }
+
+    /// Target units per unit of a feature.
+    pub fn unit(&self, feature: usize) -> f64 {
+        if self.map.begins_with_inputs() && feature < self.names.len() {
+            self.target.deviation / self.inputs.scale[feature]
+        } else {
+            self.target.deviation
+        }
+    }
+
+    /// The prediction where every input is zero, of linear features; else where every feature is.
+    pub fn intercept_in_units(&self, coefficients: &[f64]) -> f64 {
+        let own = self.of_intercept(coefficients).unwrap_or(0.0);
+        let is_linear = self.feature_count() == self.names.len() && self.map.begins_with_inputs();
+        let shift: f64 = if is_linear {
+            let scaling = self.inputs.mean.iter().zip(&self.inputs.scale);
+            self.of_features(coefficients)
+                .iter()
+                .zip(scaling)
+                .map(|(weight, (mean, scale))| weight * mean / scale)
+                .sum()
+        } else {
+            0.0
+        };
+        self.target.unscaled(own - shift)
+    }
+
+    /// Whether the features are the inputs and nothing else.
+    pub fn is_linear(&self) -> bool {
+        matches!(self.map, FeatureMap::Linear(_))
+    }
+
+    /// The columns of a data set as a problem of the engine, each row counted once, and how far rows lie from what the features
+    /// know. This is where inputs are copied. `is_standard` says that linear columns are standardized.
+    pub(crate) fn problem(
+        &self,
+        dataset: &Dataset<'_>,
+        standard_target: Vec<f64>,
+        is_standard: bool,
+    ) -> Result<(Problem, Option<Vec<Gap>>), ProblemError> {
+        let is_linear = self.is_linear();
+        let (rows, gaps) = if is_linear { (self.linear_rows(dataset), None) } else { self.feature_rows(dataset) };
+        let problem = if is_linear && is_standard {
+            Problem::from_standard_rows(rows, standard_target, self.first())
+        } else {
+            Problem::from_rows(rows, standard_target)?
+        };
+        let mut labels = self.feature_groups();
+        if self.intercept {
+            labels.insert(0, 0);
+        }
+        Ok((problem.with_groups(&labels)?, gaps))
+    }
+
+    /// A problem with other weights of rows, whose intercept is not shrunk.
+    pub(crate) fn weighted(&self, problem: &Problem, weights: Option<&[f64]>) -> Result<Problem, ProblemError> {
+        let mut problem = problem.clone();
+        if let Some(weights) = weights.filter(|weights| weights.iter().any(|weight| *weight != 1.0)) {
+            problem = problem.with_row_weights(weights)?;
+        }
+        if self.intercept { problem.with_unshrunk(0) } else { Ok(problem) }
+    }
+
+    /// A start of the features' groups with that of the intercept's, whose precision is fixed.
+    pub(crate) fn start(&self, mut start: Start) -> Start {
+        if self.intercept {
+            start.weight_precision.insert(0, 1.0);
+        }
+        start
+    }
+
+    fn linear_rows(&self, dataset: &Dataset<'_>) -> Mat<f64> {
+        let first = self.first();
+        let (mut row, mut standard) = (vec![0.0; dataset.input_count()], vec![1.0; self.column_count()]);
+        // Column by column, each value once: nothing is filled with zeros before.
+        Mat::from_fn(self.column_count(), dataset.row_count(), |j, i| {
+            if j == 0 {
+                dataset.copy_row(i, &mut row);
+                self.inputs.write_row(&row, &mut standard[first..]);
+            }
+            standard[j]
+        })
+    }
+
+    fn feature_rows(&self, dataset: &Dataset<'_>) -> (Mat<f64>, Option<Vec<Gap>>) {
+        let n = dataset.row_count();
+        let columns: Vec<ColRef<'_, f64>> = dataset.columns().collect();
+        let mut rows = Mat::zeros(self.column_count(), n);
+        let mut gaps: Option<Vec<Gap>> = None;
+        for start in (0..n).step_by(BLOCK) {
+            let length = BLOCK.min(n - start);
+            let mut standard = Mat::zeros(length, columns.len());
+            for (j, column) in columns.iter().enumerate() {
+                let (mean, scale) = (self.inputs.mean[j], self.inputs.scale[j]);
+                let values = column.subrows(start, length);
+                let room = standard.col_as_slice_mut(j).iter_mut();
+                room.zip(values.iter()).for_each(|(standard, value)| *standard = (value - mean) / scale);
+            }
+            let block = rows.as_mut().subcols_mut(start, length);
+            let of_block = self.write(standard.as_ref(), block, par());
+            if let Some(of_block) = of_block {
+                gaps.get_or_insert_default().extend(of_block);
+            }
+        }
+        (rows, gaps)
+    }
+
+    /// Writes the columns of standardized inputs.
+    fn write(&self, standard: MatRef<'_, f64>, mut rows: faer::MatMut<'_, f64>, par: Par) -> Option<Vec<Gap>> {
+        let first = self.first();
+        rows.as_mut().subrows_mut(0, first).fill(1.0);
+        let mut features = rows.subrows_mut(first, self.feature_count());
+        self.map.write(standard, features.as_mut(), par);
+        self.map.gaps(standard, features.as_ref())
+    }
+
+    /// The columns of new rows (m × p), how far they lie from what the features know, and which inputs are out of range.
+    pub(crate) fn apply(&self, inputs: MatRef<'_, f64>, par: Par) -> Applied {
+        let standard = self.inputs.transform(inputs);
+        let mut rows = Mat::zeros(self.column_count(), inputs.nrows());
+        let gaps = self.write(standard.as_ref(), rows.as_mut(), par);
+        let beyond = self.map.range().map_or_else(Vec::new, |range| range.beyond(standard.as_ref()));
+        Applied { rows, gaps, beyond }
+    }
+
+    /// Whether rows have the inputs of this design, all finite.
+    pub(crate) fn check(&self, inputs: MatRef<'_, f64>) -> Result<(), crate::Error> {
+        let (expected, found) = (self.names.len(), inputs.ncols());
+        if found != expected {
+            return Err(FeatureError::InputCount { expected, found }.into());
+        }
+        for (column, values) in inputs.col_iter().enumerate() {
+            if let Some((row, &value)) = values.iter().enumerate().find(|(_, value)| !value.is_finite()) {
+                return Err(DatasetError::NotFinite { name: self.names[column].clone(), column, row, value }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Prior variances of the lines' and the curve's weights, of a learnt curve.
+    pub(crate) fn prior_variances(&self, model: &FittedModel) -> [f64; 2] {
+        let precision = self.of_features(model.weight_precision());
+        [0, precision.len() - 1].map(|feature| 1.0 / precision[feature])
+    }
+
+    /// The variance of rows that the features of a learnt curve do not carry, in standard units.
+    pub(crate) fn unseen_variance(&self, gaps: &[Gap], model: &FittedModel) -> Vec<f64> {
+        let [line, curve] = self.prior_variances(model);
+        gaps.iter().map(|gap| curve * gap.curve + line * gap.line).collect()
+    }
+
+    /// Whether all parts fit together, as they do unless the design comes from a damaged file.
+    pub(crate) fn is_consistent(&self) -> bool {
+        let inputs = self.names.len();
+        self.groups.len() == inputs
+            && self.inputs.mean.len() == inputs
+            && self.inputs.scale.len() == inputs
+            && self.map.is_consistent(inputs)
+    }
+}
+
+/// How inputs are scaled for a kind of features.
+pub(crate) fn input_scaling(
+    dataset: &Dataset<'_>,
+    kind: FeatureKind,
+    standardize: bool,
+    centre: bool,
+) -> Result<Standardizer, DatasetError> {
+    let standard = Standardizer::of(dataset)?;
+    Ok(match (standardize, centre) {
+        (false, _) => Standardizer::identity(dataset.input_count()),
+        (true, true) if kind.scales_to_range() => Standardizer::of_range(dataset),
+        (true, true) => standard,
+        (true, false) => standard.without_shift(),
+    })
+}

@@ -1,0 +1,162 @@
+//! One fit of given features and noise, with what can be said of it.
+
+use std::sync::OnceLock;
+
+use robustard_engine::math::density::{log_normal, log_sum_exp};
+use robustard_engine::metrics::mean;
+use robustard_engine::{FittedModel, Settings};
+use robustard_engine::{LeftOut, PredictiveNoise};
+use serde::{Deserialize, Serialize};
+
+use crate::design::Design;
+use crate::diagnostics::Diagnostics;
+use crate::features::FeatureKind;
+use crate::quality::Quality;
+
+/// A level of intervals that all others are compared with.
+const MIDDLE: f64 = 0.5;
+
+/// Features, weights and noise that were fitted.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Fit {
+    /// Which features.
+    pub features: FeatureKind,
+    /// The engine's settings, noise included.
+    pub settings: Settings,
+    pub design: Design,
+    /// In standard units.
+    pub model: FittedModel,
+    /// Variance of each training row that the features do not carry, in standard units; empty if they carry all.
+    pub unseen: Vec<f64>,
+    /// The training rows that hardly count, because they are gross errors.
+    pub set_aside: Vec<usize>,
+    #[serde(skip)]
+    pub known: Known,
+}
+
+/// What is worked out once, when it is asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    diagnostics: OnceLock<Diagnostics>,
+    quality: OnceLock<Quality>,
+}
+
+impl PartialEq for Fit {
+    /// What is worked out follows from the rest.
+    fn eq(&self, other: &Self) -> bool {
+        let Self { features, settings, design, model, unseen, set_aside, known: _ } = self;
+        (features, settings, design, model, unseen, set_aside)
+            == (&other.features, &other.settings, &other.design, &other.model, &other.unseen, &other.set_aside)
+    }
+}
+
+impl Fit {
+    pub fn diagnostics(&self) -> &Diagnostics {
+        let Self { design, model, unseen, set_aside, known, .. } = self;
+        known.diagnostics.get_or_init(|| Diagnostics::new(design, model, unseen, set_aside))
+    }
+
+    /// Lets go of the diagnostics, which are many numbers for each row; the quality stays.
+    pub fn forget_rows(&mut self) {
+        self.quality();
+        self.known.diagnostics = OnceLock::new();
+    }
+
+    pub fn quality(&self) -> &Quality {
+        self.known.quality.get_or_init(|| Quality::of(self.diagnostics(), self.coverage(0.95)))
+    }
+
+    /// Errors of left-out rows, in standard units.
+    fn left_out(&self) -> LeftOut {
+        self.model.left_out(&self.unseen)
+    }
+
+    /// The noise that predictions carry, in standard units.
+    pub fn predictive_noise(&self) -> PredictiveNoise {
+        self.model.predictive_noise(self.model.base_noise())
+    }
+
+    /// How far each left-out row is off, in half widths of the interval of level ½ that predictions have there.
+    fn offs(&self) -> Vec<f64> {
+        let LeftOut { residual, latent_variance } = self.left_out();
+        let half = self.predictive_noise().half_widths(MIDDLE, &latent_variance);
+        residual.iter().zip(half).map(|(error, half)| error.abs() / half).collect()
+    }
+
+    /// Shares of the rows, each counted as often as `weight` says, inside their leave-one-out intervals of the given levels:
+    /// the intervals that predictions of new rows have.
+    pub fn coverages(&self, levels: &[f64], weight: &[f64]) -> Vec<f64> {
+        let noise = self.predictive_noise();
+        // Intervals of all rows widen alike with the level.
+        let width = |level: f64| noise.half_widths(level, &[0.0])[0];
+        let (offs, middle, total) = (self.offs(), width(MIDDLE), weight.iter().sum::<f64>());
+        let inside = |level: &f64| {
+            let limit = width(*level) / middle;
+            offs.iter().zip(weight).filter(|(off, _)| **off <= limit).map(|(_, weight)| weight).sum::<f64>() / total
+        };
+        levels.iter().map(inside).collect()
+    }
+
+    /// The same of all rows, each counted as often as it counted in the fit, at one level.
+    pub fn coverage(&self, level: f64) -> f64 {
+        self.coverages(&[level], &self.model.rows().weight)[0]
+    }
+
+    /// Bound on the log evidence per row, of the standardized target.
+    pub fn bound(&self) -> f64 {
+        -self.model.outcome().objective / self.model.rows().weight.iter().sum::<f64>()
+    }
+
+    /// 1 for each row, 0 for those set aside.
+    pub fn kept(&self) -> Vec<f64> {
+        let mut kept = vec![1.0; self.model.rows().weight.len()];
+        self.set_aside.iter().for_each(|&row| kept[row] = 0.0);
+        kept
+    }
+
+    /// Log densities of the errors of left-out rows under the noise that explains those of the rows kept best, whatever the
+    /// noise of the fit: what tells fits of different noise apart by their errors alone.
+    pub fn error_densities(&self, kept: &[f64]) -> Vec<f64> {
+        let left_out = self.left_out();
+        let noise = PredictiveNoise::learn(&left_out, kept, self.model.inlier_variance());
+        let errors = left_out.residual.iter().zip(&left_out.latent_variance);
+        errors.map(|(residual, latent)| noise.log_density(*residual, *latent)).collect()
+    }
+
+    /// Mean log density of the left-out rows, in the target's units. Rows set aside are a share of all with a wide normal density,
+    /// so that a fit gains nothing by setting rows aside that it could explain.
+    pub fn left_out_density(&self) -> f64 {
+        let LeftOut { residual, latent_variance } = self.left_out();
+        let n = residual.len();
+        let own: Vec<f64> = if self.model.noise().is_shared() {
+            let noise = self.predictive_noise();
+            residual.iter().zip(&latent_variance).map(|(r, q)| noise.log_density(*r, *q)).collect()
+        } else {
+            self.model.diagnose_with(&self.unseen).loo_log_density
+        };
+        let aside = &self.set_aside;
+        let densities = if aside.is_empty() {
+            own
+        } else {
+            let share = (aside.len() as f64 + 0.5) / (n as f64 + 1.0);
+            let square = aside.iter().map(|&row| residual[row].powi(2)).sum::<f64>() / aside.len() as f64;
+            let mixed = |i: usize| {
+                let parts = [(1.0 - share).ln() + own[i], share.ln() + log_normal(residual[i], square)];
+                log_sum_exp(parts.into_iter())
+            };
+            (0..n).map(mixed).collect()
+        };
+        self.design.target().log_density(mean(&densities), 1.0)
+    }
+
+    /// Whether all parts fit together, as they do unless they come from a damaged file.
+    pub fn check(&self) -> Result<(), String> {
+        self.model.check()?;
+        let rows = self.model.rows().weight.len();
+        let agree = self.design.is_consistent()
+            && self.model.coefficients().len() == self.design.column_count()
+            && (self.unseen.is_empty() || self.unseen.len() == rows)
+            && self.set_aside.iter().all(|&row| row < rows);
+        if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
+    }
+}

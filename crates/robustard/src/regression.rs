@@ -1,0 +1,297 @@
+//! A fitted regression: all that prediction, diagnosis and reports need, in the target's units.
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use faer::{Mat, MatRef, Par};
+use robustard_engine::solver::Paths;
+use robustard_engine::{FittedModel, Noise, Settings, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::control::{Control, Progress, Stage, par};
+use crate::dataset::Dataset;
+use crate::design::{Applied, Beyond, Design};
+use crate::diagnostics::Diagnostics;
+use crate::features::FeatureKind;
+use crate::fitted::Fit;
+use crate::quality::Quality;
+use crate::recipe::Recipe;
+use crate::selection::{Chosen, Selection, choose};
+use crate::work::Work;
+
+/// Rows predicted together, so that the room needed does not grow with the table.
+const BLOCK: usize = 1024;
+/// Fewer rows than these are predicted on the caller's own thread.
+const FEW_ROWS: usize = 64;
+
+/// Fits a data set.
+///
+/// A fit that is stopped ends with what there is; its [`Regression::status`] says so.
+pub fn fit(dataset: &Dataset<'_>, recipe: &Recipe, control: &Control) -> Result<Regression, Error> {
+    let recipe = &recipe.clone().checked()?;
+    control.run(|| {
+        let started = Instant::now();
+        let work = Work::new(dataset, recipe, control)?;
+        let Chosen { candidate, selection } = choose(&work)?;
+        drop(work);
+        control.enter(Stage::Diagnosing);
+        let paths = candidate.paths();
+        let status = if control.is_stopped() { Status::Interrupted } else { candidate.fit.model.status() };
+        let recipe = recipe.clone();
+        Ok(Regression { recipe, fit: candidate.fit, selection, paths, status, elapsed: started.elapsed() })
+    })
+}
+
+/// A fitted regression.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Regression {
+    recipe: Recipe,
+    #[serde(flatten)]
+    fit: Fit,
+    selection: Option<Selection>,
+    paths: Paths,
+    status: Status,
+    elapsed: Duration,
+}
+
+/// Predictions of rows, in the target's units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prediction {
+    values: robustard_engine::Prediction,
+    /// Inputs that lie outside the range of the training rows, where a curve stays as at its border.
+    pub beyond: Vec<Beyond>,
+}
+
+/// Expected values of rows, in the target's units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Means {
+    /// The expected values.
+    pub mean: Vec<f64>,
+    /// Inputs that lie outside the range of the training rows.
+    pub beyond: Vec<Beyond>,
+}
+
+impl Deref for Prediction {
+    type Target = robustard_engine::Prediction;
+
+    fn deref(&self) -> &Self::Target {
+        &self.values
+    }
+}
+
+impl Regression {
+    /// How it was asked for.
+    pub fn recipe(&self) -> &Recipe {
+        &self.recipe
+    }
+
+    /// The features that were fitted.
+    pub fn features(&self) -> FeatureKind {
+        self.fit.features
+    }
+
+    /// The noise that was fitted.
+    pub fn noise(&self) -> Noise {
+        self.fit.settings.noise
+    }
+
+    /// The engine's settings of the fit.
+    pub fn settings(&self) -> &Settings {
+        &self.fit.settings
+    }
+
+    /// Scaling, intercept and features.
+    pub fn design(&self) -> &Design {
+        &self.fit.design
+    }
+
+    /// The engine's model, in standard units.
+    pub fn model(&self) -> &FittedModel {
+        &self.fit.model
+    }
+
+    /// What was compared, if anything was chosen.
+    pub fn selection(&self) -> Option<&Selection> {
+        self.selection.as_ref()
+    }
+
+    /// The training rows that were set aside as gross errors.
+    pub fn set_aside(&self) -> &[usize] {
+        &self.fit.set_aside
+    }
+
+    /// Relevances of features and rows over the iterations, in standard units; groups are those of [`Design::feature_groups`].
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
+    /// How the work ended. The model is usable in every case.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// The time that the whole work took, choosing included.
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Number of training rows.
+    pub fn row_count(&self) -> usize {
+        self.fit.model.rows().count()
+    }
+
+    /// Diagnostics of the training rows; worked out once.
+    pub fn diagnostics(&self) -> &Diagnostics {
+        self.fit.diagnostics()
+    }
+
+    /// How well each row is predicted from the others; worked out once.
+    pub fn quality(&self) -> &Quality {
+        self.fit.quality()
+    }
+
+    /// Share of the training rows inside their leave-one-out interval of a level: the interval that predictions have.
+    pub fn coverage(&self, level: f64) -> f64 {
+        self.fit.coverage(level)
+    }
+
+    /// The same at many levels.
+    pub fn coverages(&self, levels: &[f64]) -> Vec<f64> {
+        self.fit.coverages(levels, &self.fit.model.rows().weight)
+    }
+
+    /// The same of the rows that are not flagged.
+    pub fn coverages_of_unflagged(&self, levels: &[f64]) -> Vec<f64> {
+        let rows = self.fit.model.rows().weight.iter().zip(&self.diagnostics().flagged);
+        let weight: Vec<f64> = rows.map(|(weight, flagged)| if *flagged { 0.0 } else { *weight }).collect();
+        self.fit.coverages(levels, &weight)
+    }
+
+    /// Log evidence of the target, in its units.
+    pub fn log_evidence(&self) -> f64 {
+        self.in_target_units(-self.fit.model.neg_log_evidence())
+    }
+
+    /// Bound on the log evidence of the target after each iteration, in its units; for shared noise the log evidence itself.
+    pub fn scores(&self) -> Vec<f64> {
+        let trace = &self.fit.model.outcome().trace;
+        trace.iter().map(|record| self.in_target_units(-record.objective)).collect()
+    }
+
+    /// A log density of all standardized targets, as one of the targets.
+    fn in_target_units(&self, log_density: f64) -> f64 {
+        let rows: f64 = self.fit.model.rows().weight.iter().sum();
+        self.fit.design.target().log_density(log_density, rows)
+    }
+
+    /// λ of each training row, in squared target units.
+    pub fn noise_variance(&self) -> Vec<f64> {
+        let scale = self.fit.design.target();
+        self.fit.model.rows().noise_variance.iter().map(|variance| scale.variance(*variance)).collect()
+    }
+
+    /// Variance of the noise of a row that is not an outlier, in squared target units.
+    pub fn inlier_variance(&self) -> f64 {
+        self.fit.design.target().variance(self.fit.model.inlier_variance())
+    }
+
+    /// Predicts rows of inputs (m × p), in the target's units.
+    pub fn predict(&self, inputs: MatRef<'_, f64>) -> Result<Prediction, Error> {
+        self.predict_under(inputs, &Control::new())
+    }
+
+    /// The same under a control, which can stop it.
+    pub fn predict_under(&self, inputs: MatRef<'_, f64>, control: &Control) -> Result<Prediction, Error> {
+        let Fit { design, model, .. } = &self.fit;
+        let m = inputs.nrows();
+        let (mut mean, mut variance) = (Vec::with_capacity(m), Vec::with_capacity(m));
+        let beyond = self.apply_blocks(inputs, control, |applied| {
+            let latent = model.predict_rows(applied.rows.as_ref())?;
+            mean.extend(latent.mean);
+            match &applied.gaps {
+                Some(gaps) => {
+                    let unseen = design.unseen_variance(gaps, model);
+                    variance.extend(latent.variance.iter().zip(unseen).map(|(variance, unseen)| variance + unseen));
+                }
+                None => variance.extend(latent.variance),
+            }
+            Ok(())
+        })?;
+        let scale = design.target();
+        let standard = robustard_engine::Prediction::new(mean, variance, self.fit.predictive_noise());
+        Ok(Prediction { values: standard.scaled(scale.mean, scale.deviation), beyond })
+    }
+
+    /// The expected values alone, which takes less time.
+    pub fn predict_mean(&self, inputs: MatRef<'_, f64>) -> Result<Vec<f64>, Error> {
+        Ok(self.predict_mean_under(inputs, &Control::new())?.mean)
+    }
+
+    /// The same under a control, which can stop it, with what lies outside the range.
+    pub fn predict_mean_under(&self, inputs: MatRef<'_, f64>, control: &Control) -> Result<Means, Error> {
+        let Fit { design, model, .. } = &self.fit;
+        let mut mean = Vec::with_capacity(inputs.nrows());
+        let beyond = self.apply_blocks(inputs, control, |applied| {
+            let scale = design.target();
+            mean.extend(model.mean_rows(applied.rows.as_ref())?.into_iter().map(|value| scale.unscaled(value)));
+            Ok(())
+        })?;
+        Ok(Means { mean, beyond })
+    }
+
+    /// Covariance of the regression function at rows of inputs (m × p), without noise, in squared target units: m × m.
+    pub fn latent_covariance(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, Error> {
+        let Fit { design, model, .. } = &self.fit;
+        design.check(inputs)?;
+        let applied = design.apply(inputs, par());
+        let standard = model.latent_covariance(applied.rows.transpose())?;
+        let scale = design.target();
+        Ok(Mat::from_fn(standard.nrows(), standard.ncols(), |i, j| scale.variance(standard[(i, j)])))
+    }
+
+    /// Shows the columns of blocks of rows; gives back which inputs are out of range.
+    fn apply_blocks(
+        &self,
+        inputs: MatRef<'_, f64>,
+        control: &Control,
+        mut show: impl FnMut(Applied) -> Result<(), Error> + Send,
+    ) -> Result<Vec<Beyond>, Error> {
+        let design = &self.fit.design;
+        design.check(inputs)?;
+        let m = inputs.nrows();
+        let mut beyond = vec![0; inputs.ncols()];
+        let mut show_block = |start: usize, par: Par| {
+            let applied = design.apply(inputs.subrows(start, BLOCK.min(m - start)), par);
+            applied.beyond.iter().for_each(|(input, rows)| beyond[*input] += rows);
+            show(applied)
+        };
+        if m <= FEW_ROWS {
+            (0..m).step_by(BLOCK).try_for_each(|start| show_block(start, Par::Seq))?;
+        } else {
+            control.enter(Stage::Predicting);
+            control.run(|| {
+                for start in (0..m).step_by(BLOCK) {
+                    if control.is_stopped() {
+                        return Err(Error::Stopped);
+                    }
+                    show_block(start, par())?;
+                    control.tell(Progress::Share((start + BLOCK).min(m) as f64 / m as f64));
+                }
+                Ok(())
+            })?;
+        }
+        let outside = beyond.iter().enumerate().filter(|(_, rows)| **rows > 0);
+        Ok(outside.map(|(input, &rows)| Beyond { name: design.input_names()[input].clone(), rows }).collect())
+    }
+
+    /// Whether all parts fit together, as they do in every fitted regression but perhaps not in a file.
+    pub fn check(&self) -> Result<(), String> {
+        self.fit.check()?;
+        let iterations = self.paths.iterations.len();
+        let fits = |path: &robustard_engine::solver::Path| path.relevance.len() == iterations;
+        let agree = self.paths.groups.iter().all(fits)
+            && self.paths.rows.iter().all(|path| fits(path) && path.index < self.row_count());
+        if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
+    }
+}

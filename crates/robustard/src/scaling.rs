@@ -1,0 +1,182 @@
+//! Shift and scale of columns.
+
+use faer::{Mat, MatRef};
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{Dataset, DatasetError};
+
+/// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Standardizer {
+    /// Mean of each column.
+    pub mean: Vec<f64>,
+    /// Standard deviation of each column (divided by n); 1 where the column is constant.
+    pub scale: Vec<f64>,
+}
+
+impl Standardizer {
+    /// Learns the means and standard deviations of the columns of an n × d matrix. Values up to the largest `f64` are fine.
+    pub fn fit(inputs: MatRef<'_, f64>) -> Self {
+        Self::weighted(inputs, &vec![1.0; inputs.nrows()])
+    }
+
+    /// The same with rows that count as often as their weights say.
+    pub fn weighted(inputs: MatRef<'_, f64>, weight: &[f64]) -> Self {
+        let total = weight.iter().sum::<f64>();
+        let total = if total > 0.0 { total } else { 1.0 };
+        let (mut units, mut centres, mut variances) = (Vec::new(), Vec::new(), Vec::new());
+        for column in inputs.col_iter() {
+            // In units of the largest value, so that neither sum nor square overflows.
+            let unit = column.iter().fold(0.0f64, |m, v| m.max(v.abs()));
+            let unit = if unit > 0.0 { unit } else { 1.0 };
+            let weighted = || column.iter().zip(weight);
+            let centre = weighted().map(|(v, w)| w * (v / unit)).sum::<f64>() / total;
+            variances.push(weighted().map(|(v, w)| w * (v / unit - centre).powi(2)).sum::<f64>() / total);
+            units.push(unit);
+            centres.push(centre);
+        }
+        Self::from_moments(&units, &centres, &variances)
+    }
+
+    /// The same of a data set, whose inputs are checked on the way: they must be finite.
+    pub(crate) fn of(dataset: &Dataset<'_>) -> Result<Self, DatasetError> {
+        let p = dataset.input_count();
+        let mut unit = vec![0.0f64; p];
+        // What is not finite leaves no zero behind.
+        let mut trouble = vec![0.0f64; p];
+        dataset.blocks(|_, block| {
+            for row in rows_of(block) {
+                for ((unit, trouble), value) in unit.iter_mut().zip(&mut trouble).zip(row) {
+                    *unit = unit.max(value.abs());
+                    *trouble += 0.0 * value;
+                }
+            }
+        });
+        if trouble.iter().any(|trouble| *trouble != 0.0)
+            && let Some(error) = dataset.not_finite()
+        {
+            return Err(error);
+        }
+        unit.iter_mut().for_each(|unit| *unit = if *unit > 0.0 { *unit } else { 1.0 });
+        let total = dataset.weights().map_or(dataset.row_count() as f64, |weights| weights.iter().sum());
+        let weight_of = |row: usize| dataset.weights().map_or(1.0, |weights| weights[row]);
+        let mut centre = vec![0.0f64; p];
+        dataset.blocks(|start, block| {
+            for (i, row) in rows_of(block).enumerate() {
+                let weight = weight_of(start + i);
+                for ((sum, value), unit) in centre.iter_mut().zip(row).zip(&unit) {
+                    *sum += weight * (value / unit);
+                }
+            }
+        });
+        centre.iter_mut().for_each(|centre| *centre /= total);
+        let mut variance = vec![0.0f64; p];
+        dataset.blocks(|start, block| {
+            for (i, row) in rows_of(block).enumerate() {
+                let weight = weight_of(start + i);
+                for (((sum, value), unit), centre) in variance.iter_mut().zip(row).zip(&unit).zip(&centre) {
+                    let off = value / unit - centre;
+                    *sum += weight * (off * off);
+                }
+            }
+        });
+        variance.iter_mut().for_each(|variance| *variance /= total);
+        Ok(Self::from_moments(&unit, &centre, &variance))
+    }
+
+    /// From the means and variances of columns divided by their units.
+    fn from_moments(unit: &[f64], centre: &[f64], variance: &[f64]) -> Self {
+        let scale = variance.iter().zip(unit).map(|(variance, unit)| {
+            let deviation = variance.sqrt();
+            // Rounding leaves a constant column a deviation of about 1e-16 of its value.
+            if deviation > 1e-14 { deviation * unit } else { 1.0 }
+        });
+        Self { mean: centre.iter().zip(unit).map(|(centre, unit)| centre * unit).collect(), scale: scale.collect() }
+    }
+
+    /// The same without a shift.
+    #[must_use]
+    pub fn without_shift(self) -> Self {
+        Self { mean: vec![0.0; self.mean.len()], ..self }
+    }
+
+    /// Scales the range of each column to −1…1 instead, which keeps its powers of one size.
+    pub(crate) fn of_range(dataset: &Dataset<'_>) -> Self {
+        let (mut mean, mut scale) = (Vec::new(), Vec::new());
+        for column in dataset.columns() {
+            let low = column.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = column.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            // Halves first: the sum of two finite numbers may not be finite.
+            let half = 0.5 * high - 0.5 * low;
+            mean.push(if low.is_finite() { 0.5 * low + 0.5 * high } else { 0.0 });
+            scale.push(if half > 0.0 && half.is_finite() { half } else { 1.0 });
+        }
+        Self { mean, scale }
+    }
+
+    /// Leaves everything as it is.
+    pub fn identity(columns: usize) -> Self {
+        Self { mean: vec![0.0; columns], scale: vec![1.0; columns] }
+    }
+
+    /// Number of columns.
+    pub fn column_count(&self) -> usize {
+        self.mean.len()
+    }
+
+    /// The standardized columns of an m × p matrix; there must be as many columns as the scaling has.
+    pub fn transform(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+        let mut standard = Mat::zeros(inputs.nrows(), inputs.ncols());
+        for (j, column) in inputs.col_iter().enumerate() {
+            let (mean, scale) = (self.mean[j], self.scale[j]);
+            let target = standard.col_as_slice_mut(j);
+            target.iter_mut().zip(column.iter()).for_each(|(standard, value)| *standard = (value - mean) / scale);
+        }
+        standard
+    }
+
+    /// One row, standardized.
+    pub(crate) fn write_row(&self, row: &[f64], standard: &mut [f64]) {
+        for (((standard, value), mean), scale) in standard.iter_mut().zip(row).zip(&self.mean).zip(&self.scale) {
+            *standard = (value - mean) / scale;
+        }
+    }
+}
+
+/// The rows of a block whose rows are contiguous.
+pub(crate) fn rows_of(block: MatRef<'_, f64>) -> impl Iterator<Item = &[f64]> {
+    block.row_iter().map(|row| row.try_as_row_major().expect("rows of a block are contiguous").as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_any_scale_become_standard() {
+        let x = Mat::from_fn(50, 4, |i, j| match j {
+            0 => i as f64,
+            1 => 1e150 * (i as f64 - 3.0),
+            2 => 1e-200 * (i as f64).sin(),
+            _ => 7.1,
+        });
+        let z = Standardizer::fit(x.as_ref()).transform(x.as_ref());
+        for j in 0..4 {
+            let mean = z.col(j).iter().sum::<f64>() / 50.0;
+            let variance = z.col(j).iter().map(|v| v * v).sum::<f64>() / 50.0;
+            assert!(mean.abs() < 1e-12, "column {j}: {mean}");
+            assert!((variance - if j == 3 { 0.0 } else { 1.0 }).abs() < 1e-12, "column {j}: {variance}");
+        }
+        // The same by rows of a data set.
+        let dataset = Dataset::new(x.as_ref(), vec![0.0; 50]).unwrap();
+        assert_eq!(Standardizer::of(&dataset).unwrap(), Standardizer::fit(x.as_ref()));
+        // A row that counts twice is two rows.
+        let (once, weight) = (Mat::from_fn(3, 1, |i, _| i as f64), [1.0, 2.0, 1.0]);
+        let copied = Mat::from_fn(4, 1, |i, _| [0.0, 1.0, 1.0, 2.0][i]);
+        assert_eq!(Standardizer::weighted(once.as_ref(), &weight), Standardizer::fit(copied.as_ref()));
+        let z = Standardizer::of_range(&dataset).transform(x.as_ref());
+        for (i, j, place) in [(0, 0, -1.0), (49, 0, 1.0), (0, 1, -1.0), (49, 1, 1.0), (0, 3, 0.0)] {
+            assert!((z[(i, j)] - place).abs() < 1e-12, "{i} {j}: {}", z[(i, j)]);
+        }
+    }
+}

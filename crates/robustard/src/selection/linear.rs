@@ -1,0 +1,153 @@
+//! Features as given: one fit for each noise model, and a guard against rows that decide the fit because they lie far out.
+
+use robustard_engine::noise::NoiseModel;
+use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
+
+use super::distance::{few_far_rows, median};
+use super::{Best, Reason, describe, is_cut_short, needs_robust_noise, why_shared};
+use crate::Error;
+use crate::features::FeatureKind;
+use crate::fitted::Fit;
+use crate::recipe::Choice;
+use crate::work::{Candidate, Learning, Work};
+
+/// Standard errors beyond which a far row is not confirmed by the others, at least.
+const UNCONFIRMED: f64 = 3.5;
+/// Least variance of a start, of a standardized target.
+const LEAST_VARIANCE: f64 = 1e-8;
+
+/// The best fit of the given features over noise models, the noise as given if it is not to be chosen.
+pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
+    let given = work.recipe.settings();
+    let fit = |settings: &Settings, start: Option<Start>, set_aside: Vec<usize>| {
+        let learnt = work.learn(kind, settings.noise)?;
+        let start = start.or(learnt.start);
+        work.fit(kind, Learning { design: learnt.design, start }, settings, set_aside)
+    };
+    // Candidates wait without their rows' diagnostics.
+    let described = |mut candidate: Candidate| {
+        let compared = describe(&candidate.fit);
+        candidate.fit.forget_rows();
+        (candidate, compared)
+    };
+    if let Choice::Given(noise) = work.recipe.noise() {
+        return Ok(Best::only(fit(&given.clone().with_noise(noise), None, Vec::new())?, Vec::new()));
+    }
+    let shared = Settings { base_noise: BaseNoise::LeftOut, ..given.clone().with_shared_noise() };
+    let first = fit(&shared, None, Vec::new())?;
+    if work.dataset.target_is_lumpy() {
+        return Ok(Best::only(first, vec![Reason::FewTargetValues]));
+    }
+    let (first, of_first) = described(first);
+    let (mut candidates, mut compared) = (vec![first], vec![of_first]);
+    let mut noises = vec![Noise::Contaminated, Noise::ContaminatedT(Degrees::Learned)];
+    // Where lengthscales are learnt for each, Student-t noise is left to the models that nest it.
+    if !kind.learns(work.recipe.lengthscale()) {
+        noises.push(Noise::default());
+    }
+    for noise in noises {
+        if work.control.is_stopped() {
+            break;
+        }
+        let (candidate, of_candidate) = described(fit(&given.clone().with_noise(noise), None, Vec::new())?);
+        candidates.push(candidate);
+        compared.push(of_candidate);
+    }
+    let is_lines = kind == FeatureKind::linear();
+    if is_lines && !work.control.is_stopped() && choose_noise(&candidates).0 == 0 {
+        // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
+        let errors: Vec<f64> = candidates[0].fit.diagnostics().loo_residual.iter().map(|r| r.abs()).collect();
+        let start = start_from(&fit(&shared, None, worse_half(&errors))?.fit);
+        let other = fit(&given.clone().with_noise(Noise::Contaminated), Some(start), Vec::new())?;
+        if other.fit.bound() > candidates[1].fit.bound() && !is_cut_short(&other) {
+            (candidates[1], compared[1]) = described(other);
+        }
+        candidates[0].fit.forget_rows();
+    }
+    if work.control.is_stopped() {
+        // What was cut short is compared with nothing, unless nothing was finished.
+        while candidates.len() > 1 && candidates.last().is_some_and(is_cut_short) {
+            candidates.pop();
+            compared.pop();
+        }
+    }
+    if candidates.len() == 1 {
+        let only = candidates.swap_remove(0);
+        return Ok(Best::only(only, Vec::new()));
+    }
+    let (mut place, reason) = choose_noise(&candidates);
+    let mut reasons = vec![reason];
+    let mut candidate = candidates.swap_remove(place);
+    drop(candidates);
+    if is_lines && !work.control.is_stopped() {
+        let settings = candidate.fit.settings.clone();
+        let guarded = guard(work, &candidate, &mut |set_aside| fit(&settings, None, set_aside))?;
+        if let Some((guarded, reason)) = guarded.filter(|(guarded, _)| !is_cut_short(guarded)) {
+            reasons.push(reason);
+            (candidate, place) = (guarded, compared.len());
+            compared.push(describe(&candidate.fit));
+        }
+    }
+    Ok(Best { candidate, compared, place, reasons })
+}
+
+/// The rows with the larger half of the errors.
+pub(super) fn worse_half(errors: &[f64]) -> Vec<usize> {
+    let middle = median(errors);
+    (0..errors.len()).filter(|&row| errors[row] > middle).collect()
+}
+
+/// A start with contaminated noise at the curve or lines of a fit, with the scale of its smaller errors.
+fn start_from(Fit { design, model, .. }: &Fit) -> Start {
+    let groups = model.groups();
+    let mut weight_precision = vec![1.0; groups.iter().max().map_or(0, |last| last + 1)];
+    groups.iter().zip(model.weight_precision()).for_each(|(&group, precision)| weight_precision[group] = *precision);
+    if design.has_intercept() {
+        weight_precision[0] = 1.0;
+    }
+    let rows = model.rows();
+    let residuals: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| (y - f).abs()).collect();
+    let deviation = super::MEDIAN_TO_DEVIATION * median(&residuals);
+    let noise = NoiseModel::new(Noise::Contaminated, (deviation * deviation).max(LEAST_VARIANCE));
+    let rule = noise.variance_rule();
+    Start { weight_precision, noise, noise_variance: rows.second_moments().iter().map(|e2| rule(*e2)).collect() }
+}
+
+/// The place of the best; the first has shared noise.
+fn choose_noise(candidates: &[Candidate]) -> (usize, Reason) {
+    let bound = |place: usize| candidates[place].fit.bound();
+    let robust = (1..candidates.len()).max_by(|&a, &b| bound(a).total_cmp(&bound(b)));
+    let Some(place) = robust else { return (0, Reason::Interrupted) };
+    let (shared, robust) = (&candidates[0].fit, &candidates[place].fit);
+    let gain = robust.bound() - shared.bound();
+    let noise = robust.settings.noise;
+    if needs_robust_noise(gain, robust.quality().loo_rmse, shared.quality().loo_rmse) {
+        (place, Reason::RobustNoiseGains { noise, gain })
+    } else {
+        (0, why_shared(noise, gain))
+    }
+}
+
+/// Rows far from the others in their inputs can draw a fit to themselves. They are left out at first, and only those that the
+/// fit to the others predicts within its errors come back. None if all of them do.
+fn guard(
+    work: &Work<'_>,
+    free: &Candidate,
+    fit: &mut dyn FnMut(Vec<usize>) -> Result<Candidate, Error>,
+) -> Result<Option<(Candidate, Reason)>, Error> {
+    let far = few_far_rows(work.dataset);
+    if far.is_empty() {
+        return Ok(None);
+    }
+    let without = fit(far.clone())?;
+    let diagnostics = without.fit.diagnostics();
+    let limit = diagnostics.threshold.max(UNCONFIRMED);
+    let unconfirmed: Vec<usize> = far.into_iter().filter(|&row| diagnostics.z[row].abs() > limit).collect();
+    // What the free fit sees as outliers has not drawn it.
+    let flagged = &free.fit.diagnostics().flagged;
+    if unconfirmed.iter().all(|&row| flagged[row]) {
+        return Ok(None);
+    }
+    let reason = Reason::LeverageSetAside { rows: unconfirmed.len() };
+    Ok(Some((fit(unconfirmed)?, reason)))
+}

@@ -1,0 +1,172 @@
+//! Features and noise chosen instead of given.
+//!
+//! *Noise*: robust noise replaces shared noise when its bound on the log evidence is better by more than half a nat per row, which
+//! a share of wrong rows brings and merely heavy tails do not; or by more than a quarter if it predicts left-out rows no worse in
+//! the mean square. (The mean square alone would not do: wrong rows that all err to one side are predicted better by a fit that
+//! gives in to them.) A smooth curve that needs robust noise is then fitted with shared noise and the gross errors set aside: the
+//! rows whose left-out error is beyond four standard deviations of the rows kept. *Leverage*:
+//! rows far from the others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a
+//! smooth curve replaces lines when the log density of left-out rows, each predicted from the others, is better by more than three
+//! standard errors of the difference, row by row. Ties go to the simpler fit, which can be read.
+//!
+//! Work that is stopped compares nothing that has not converged: it ends with the best fit that was finished, or with the only
+//! one there is.
+
+mod distance;
+mod linear;
+mod reasons;
+mod smooth;
+
+use robustard_engine::Status;
+
+use self::distance::few_far_rows;
+pub use self::reasons::{Compared, Reason, Selection};
+use crate::Error;
+use crate::features::{FeatureKind, SmoothKind};
+use crate::fitted::Fit;
+use crate::recipe::Choice;
+use crate::work::{Candidate, Work};
+
+/// Gain in nats per row that robust noise has to bring, and the one that needs no other proof.
+const LEAST_GAIN: f64 = 0.25;
+const CLEAR_GAIN: f64 = 0.5;
+/// Of a standard normal variable, over the median of its absolute value.
+const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
+/// Fewer rows have no curve.
+const LEAST_CURVE_ROWS: usize = 30;
+/// Standard errors by which a curve has to be better.
+const LEAST_ERRORS: f64 = 3.0;
+
+/// The best fit of one kind of features, with what it was compared to.
+struct Best {
+    candidate: Candidate,
+    compared: Vec<Compared>,
+    /// Its place among them.
+    place: usize,
+    reasons: Vec<Reason>,
+}
+
+impl Best {
+    /// The only one there is.
+    fn only(candidate: Candidate, reasons: Vec<Reason>) -> Self {
+        Self { compared: vec![describe(&candidate.fit)], place: 0, reasons, candidate }
+    }
+}
+
+/// What is chosen, and why, if there was a choice.
+pub(crate) struct Chosen {
+    pub candidate: Candidate,
+    pub selection: Option<Selection>,
+}
+
+fn describe(fit: &Fit) -> Compared {
+    Compared {
+        features: fit.features,
+        learnt_from: None,
+        noise: fit.settings.noise,
+        set_aside: fit.set_aside.len(),
+        bound: fit.design.target().log_density(fit.bound(), 1.0),
+        loo_rmse: fit.quality().loo_rmse,
+        loo_log_density: fit.left_out_density(),
+        chosen: false,
+    }
+}
+
+/// Whether a fit was cut short by the stop.
+fn is_cut_short(candidate: &Candidate) -> bool {
+    candidate.fit.model.status() == Status::Interrupted
+}
+
+/// Fits what the recipe gives, or every candidate, and keeps the best.
+pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
+    let (features, noise) = (work.recipe.features(), work.recipe.noise());
+    if let (Choice::Given(kind), Choice::Given(noise)) = (features, noise) {
+        let learning = work.learn(kind, noise)?;
+        let candidate = work.fit(kind, learning, work.recipe.settings(), Vec::new())?;
+        return Ok(Chosen { candidate, selection: None });
+    }
+    let mut best = match features {
+        Choice::Given(FeatureKind::Smooth(kind)) if noise.is_auto() => {
+            smooth::best(work, kind, false, &[])?.map_err(|_| crate::features::FeatureError::NotLearnt)?
+        }
+        Choice::Given(kind) => linear::best(work, kind)?,
+        Choice::Auto => lines_or_curve(work)?,
+    };
+    if work.control.is_stopped() {
+        best.reasons.push(Reason::Interrupted);
+    }
+    best.compared[best.place].chosen = true;
+    let selection = Selection { compared: best.compared, reasons: best.reasons };
+    Ok(Chosen { candidate: best.candidate, selection: Some(selection) })
+}
+
+fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
+    let lines = linear::best(work, FeatureKind::linear())?;
+    let with = |lines: Best, reason| Best { reasons: [lines.reasons, vec![reason]].concat(), ..lines };
+    if work.control.is_stopped() {
+        return Ok(lines);
+    }
+    let rows = work.dataset.distinct_rows();
+    if rows < LEAST_CURVE_ROWS {
+        return Ok(with(lines, Reason::TooFewRowsForCurve { rows }));
+    }
+    let kind = SmoothKind::default();
+    let curve = match work.recipe.noise() {
+        Choice::Auto => {
+            let unit = work.deviation();
+            let errors = lines.candidate.fit.diagnostics().loo_residual.iter().map(|error| (error / unit).abs());
+            smooth::best(work, kind, true, &errors.collect::<Vec<f64>>())?
+        }
+        Choice::Given(_) => Ok(linear::best(work, FeatureKind::Smooth(kind))?),
+    };
+    match curve {
+        // What was not finished is not compared.
+        _ if work.control.is_stopped() => Ok(lines),
+        Ok(curve) => {
+            let silent = [few_far_rows(work.dataset), work.dataset.copied_rows()].concat();
+            Ok(choose_features(lines, curve, &silent))
+        }
+        Err(why_not) => Ok(with(lines, why_not)),
+    }
+}
+
+/// Rows far from the others in their inputs have no say, since a curve can bend to any of them, and no row that has copies.
+fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
+    let mut kept = curve.candidate.fit.kept();
+    silent.iter().for_each(|&row| kept[row] = 0.0);
+    let [line, bent] = [&lines, &curve].map(|best| best.candidate.fit.error_densities(&kept));
+    let gains: Vec<f64> = bent
+        .iter()
+        .zip(&line)
+        .zip(&kept)
+        .filter(|(_, kept)| **kept > 0.0)
+        .map(|((bent, line), _)| bent - line)
+        .collect();
+    let n = gains.len() as f64;
+    let gain = robustard_engine::metrics::mean(&gains);
+    let deviation = (gains.iter().map(|own| (own - gain).powi(2)).sum::<f64>() / n).sqrt();
+    let standard_error = deviation / n.sqrt();
+    let is_curve = gain > LEAST_ERRORS * standard_error;
+    let reason = if is_curve {
+        Reason::CurveGains { gain, standard_error }
+    } else {
+        Reason::CurveGainsTooLittle { gain, standard_error }
+    };
+    let place = if is_curve { lines.compared.len() + curve.place } else { lines.place };
+    let reasons = [vec![reason], if is_curve { curve.reasons } else { lines.reasons }].concat();
+    let candidate = if is_curve { curve.candidate } else { lines.candidate };
+    Best { candidate, compared: [lines.compared, curve.compared].concat(), place, reasons }
+}
+
+/// Whether robust noise replaces shared noise, by its gain in nats per row and by the root mean square errors of left-out rows.
+fn needs_robust_noise(gain: f64, robust_error: f64, shared_error: f64) -> bool {
+    gain > CLEAR_GAIN || gain > LEAST_GAIN && robust_error <= shared_error
+}
+
+fn why_shared(noise: robustard_engine::Noise, gain: f64) -> Reason {
+    if gain > LEAST_GAIN {
+        Reason::RobustNoisePredictsWorse { noise }
+    } else {
+        Reason::RobustNoiseGainsTooLittle { noise, gain }
+    }
+}

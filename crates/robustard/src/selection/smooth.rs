@@ -1,0 +1,251 @@
+//! A smooth curve: its noise is chosen while lengthscales are learnt, so that only one fit to all rows is needed.
+
+use robustard_engine::metrics::{mean, rmse};
+use robustard_engine::{BaseNoise, Noise, Settings};
+
+use super::distance::median;
+use super::linear::worse_half;
+use super::{
+    Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, needs_robust_noise, why_shared,
+};
+use crate::Error;
+use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
+use crate::learn::Effort;
+use crate::work::Work;
+
+/// Robust standard deviations between which errors begin to be gross at first sight, of a curve and of lines.
+const GROSS_AT_FIRST: [f64; 2] = [4.0, 30.0];
+const GROSS_FOR_LINES: [f64; 2] = [1.5, 30.0];
+/// Standard deviations of the rows kept beyond which it is gross.
+const GROSS: f64 = 4.0;
+/// Share of the rows that have to stand apart from lines to be a start of their own.
+const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
+/// Gain in nats per row that robust noise has to bring when the large errors are a crowd of their own, which heavy tails are not.
+const LEAST_GAIN_OF_CROWD: f64 = 0.03;
+/// How often the rows set aside are looked at again.
+const PASSES: usize = 4;
+
+/// The best smooth fit; if it only has to be there when the table bends, possibly why there is none.
+pub(super) fn best(
+    work: &Work<'_>,
+    kind: SmoothKind,
+    must_bend: bool,
+    line_errors: &[f64],
+) -> Result<Result<Best, Reason>, Error> {
+    let [contaminated, shared_noise] = [Noise::Contaminated, Noise::Shared];
+    let learn_bent = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
+        work.learn_smooth(&SmoothOptions { kind, must_bend, effort, from }, noise, set_aside)
+    };
+    let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
+        learn_bent(noise, set_aside, effort, from, must_bend && from.is_none())
+    };
+    // Noise with outliers has many optima. Wrong rows that lines tell apart are another start.
+    let suspects = suspects(line_errors);
+    let trimmed = (!suspects.is_empty()).then(|| learn(shared_noise, &suspects, Effort::Sketch, None));
+    let trimmed = trimmed.and_then(Result::ok);
+    let sketch = match learn(contaminated, &[], Effort::Sketch, None) {
+        Err(Error::Features(FeatureError::Straight { .. })) if trimmed.is_some() => {
+            learn_bent(contaminated, &[], Effort::Sketch, None, false)
+        }
+        sketch => sketch,
+    };
+    let mut robust = match sketch {
+        Ok(learnt) => learnt,
+        Err(Error::Features(FeatureError::Straight { gain, rows })) => {
+            return Ok(Err(Reason::CurveExplainsNoMore { gain, rows }));
+        }
+        Err(Error::Features(FeatureError::NotLearnt)) if must_bend => return Ok(Err(Reason::NoCurveLearnt)),
+        Err(error) => return Err(error),
+    };
+    // There are lines already: a curve that is cut short is not worth fitting. One that was asked for is what there is.
+    let is_stopped = || work.control.is_stopped();
+    if must_bend && is_stopped() {
+        return Ok(Err(Reason::Interrupted));
+    }
+    let fit = |learnt: LearntSmooth, set_aside| {
+        let given = work.recipe.settings().clone().with_shared_noise();
+        let settings = Settings { base_noise: BaseNoise::LeftOut, ..given };
+        let learning = work.smooth(learnt.map, learnt.start);
+        work.fit(FeatureKind::Smooth(kind), learning, &settings, set_aside)
+    };
+    let cut_short = |learnt| {
+        if must_bend {
+            return Ok(Err(Reason::Interrupted));
+        }
+        Ok(Ok(Best::only(fit(learnt, Vec::new())?, Vec::new())))
+    };
+    let mut learnt = learn(shared_noise, &[], Effort::Sketch, Some(&robust))?;
+    if is_stopped() {
+        return cut_short(learnt);
+    }
+    let gain = |robust: &LearntSmooth, shared: &LearntSmooth| robust.evidence - shared.evidence;
+    let is_clear = gain(&robust, &learnt) > CLEAR_GAIN;
+    if !is_clear {
+        robust = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
+        learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
+        if is_stopped() {
+            return cut_short(learnt);
+        }
+        if gain(&robust, &learnt) <= LEAST_GAIN {
+            let other = match &trimmed {
+                Some(trimmed) => learn(contaminated, &[], Effort::Whole, Some(trimmed))?,
+                None => {
+                    // Or the half of the rows that fits better.
+                    let half = worse_half(&errors_in_deviations(&learnt));
+                    let trimmed = learn(shared_noise, &half, Effort::Settle, Some(&learnt))?;
+                    learn(contaminated, &[], Effort::Settle, Some(&trimmed))?
+                }
+            };
+            if other.evidence > robust.evidence {
+                robust = other;
+            }
+        }
+    }
+    if is_stopped() {
+        return cut_short(learnt);
+    }
+    let gain = gain(&robust, &learnt);
+    let zeros = vec![0.0; work.dataset.row_count()];
+    let error = |learnt: &LearntSmooth| rmse(&learnt.left_out.residual, &zeros);
+    let gap = Gap::widest(&errors_in_deviations(&robust), GROSS_AT_FIRST);
+    let is_apart = gain > LEAST_GAIN_OF_CROWD && gap.has_crowd_beyond();
+    let is_lumpy = work.dataset.target_is_lumpy();
+    let is_dirty = !is_lumpy && (is_apart || needs_robust_noise(gain, error(&robust), error(&learnt)));
+    let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
+        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.deviation(), error(learnt)))
+        .to_vec();
+    let (set_aside, reason) = if is_dirty {
+        let set_aside;
+        let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
+        let learn =
+            |set_aside: &[usize], effort, from: &LearntSmooth| learn(shared_noise, set_aside, effort, Some(from));
+        (learnt, set_aside) = set_gross_errors_aside(whole, is_stopped, learn)?;
+        let reason = match set_aside.len() {
+            0 => Reason::NoErrorStandsApart,
+            rows => Reason::GrossErrorsSetAside { rows, limit: GROSS, gain },
+        };
+        (set_aside, reason)
+    } else {
+        if is_clear {
+            learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
+        }
+        let reason = if is_lumpy { Reason::FewTargetValues } else { why_shared(contaminated, gain) };
+        (Vec::new(), reason)
+    };
+    let candidate = fit(learnt, set_aside)?;
+    compared.push(describe(&candidate.fit));
+    Ok(Ok(Best { candidate, place: compared.len() - 1, compared, reasons: vec![reason] }))
+}
+
+fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, unit: f64, error: f64) -> Compared {
+    let inlier = learnt.start.noise.variance(0.0);
+    let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
+    let densities: Vec<f64> = errors.map(|(r, q)| learnt.start.noise.log_density(*r, *q, inlier)).collect();
+    Compared {
+        features: FeatureKind::Smooth(kind),
+        learnt_from: Some(learnt.rows),
+        noise,
+        set_aside: 0,
+        bound: learnt.evidence - unit.ln(),
+        loo_rmse: unit * error,
+        loo_log_density: mean(&densities) - unit.ln(),
+        chosen: false,
+    }
+}
+
+/// Learns the curve without the rows whose left-out errors are gross, by the standard deviation of the rows kept, until they stay
+/// the same.
+fn set_gross_errors_aside(
+    robust: LearntSmooth,
+    is_stopped: impl Fn() -> bool,
+    learn: impl Fn(&[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
+) -> Result<(LearntSmooth, Vec<usize>), Error> {
+    let mut set_aside = gross_at_first(&errors_in_deviations(&robust));
+    let look_again = |learnt: &LearntSmooth, set_aside: &[usize]| -> Vec<usize> {
+        let z = errors_in_deviations(learnt);
+        let mut kept = z.clone();
+        set_aside.iter().for_each(|&row| kept[row] = 0.0);
+        let count = (z.len() - set_aside.len()) as f64;
+        let unit = (kept.iter().map(|z| z * z).sum::<f64>() / count).sqrt();
+        beyond(&z, GROSS * unit)
+    };
+    let mut learnt = robust;
+    for _ in 0..PASSES {
+        learnt = learn(&set_aside, Effort::Settle, &learnt)?;
+        if is_stopped() {
+            return Ok((learnt, set_aside));
+        }
+        let found = look_again(&learnt, &set_aside);
+        if std::mem::replace(&mut set_aside, found.clone()) == found {
+            break;
+        }
+    }
+    learnt = learn(&set_aside, Effort::Whole, &learnt)?;
+    let found = look_again(&learnt, &set_aside);
+    if found != set_aside {
+        learnt = learn(&found, Effort::Settle, &learnt)?;
+    }
+    Ok((learnt, found))
+}
+
+fn beyond(errors: &[f64], limit: f64) -> Vec<usize> {
+    (0..errors.len()).filter(|&row| errors[row] > limit).collect()
+}
+
+/// The rows whose errors stand apart.
+fn gross_at_first(errors: &[f64]) -> Vec<usize> {
+    let gap = Gap::widest(errors, GROSS_AT_FIRST);
+    beyond(errors, gap.limit)
+}
+
+/// The rows whose errors stand apart from lines, if they are a crowd of their own.
+fn suspects(line_errors: &[f64]) -> Vec<usize> {
+    if line_errors.is_empty() {
+        return Vec::new();
+    }
+    let gap = Gap::widest(line_errors, GROSS_FOR_LINES);
+    let found = if gap.has_crowd_beyond() { beyond(line_errors, gap.limit) } else { Vec::new() };
+    let share = found.len() as f64 / line_errors.len() as f64;
+    if SUSPECTS.contains(&share) { found } else { Vec::new() }
+}
+
+/// Where fewest errors are.
+struct Gap {
+    limit: f64,
+    /// Errors near the limit, and most of them near any limit beyond.
+    near: usize,
+    crowd: usize,
+}
+
+impl Gap {
+    /// In a range of robust standard deviations, with at least half of all large errors beyond: ordinary errors get rarer with
+    /// size, gross ones come in a crowd of their own.
+    fn widest(errors: &[f64], [low, high]: [f64; 2]) -> Self {
+        const STEPS: i32 = 40;
+        /// Errors within this share of a limit are counted.
+        const NEAR: f64 = 0.2;
+        let unit = (MEDIAN_TO_DEVIATION * median(errors)).max(f64::MIN_POSITIVE);
+        let near = |limit: f64| errors.iter().filter(|e| (*e / unit - limit).abs() < NEAR * limit).count();
+        let beyond = |limit: f64| errors.iter().filter(|e| *e / unit > limit).count();
+        let limits = (0..=STEPS).map(|step| low * (high / low).powf(f64::from(step) / f64::from(STEPS)));
+        let counts: Vec<(f64, usize)> = limits.map(|limit| (limit, near(limit))).collect();
+        let large = beyond(low);
+        let many_beyond = counts.iter().filter(|(limit, _)| 2 * beyond(*limit) >= large);
+        // The last of equals: in doubt an error is not gross.
+        let &(limit, fewest) = many_beyond.rev().min_by_key(|(_, near)| *near).unwrap_or(&counts[0]);
+        let crowd = counts.iter().filter(|(other, _)| *other > limit).map(|(_, near)| *near).max().unwrap_or(0);
+        Self { limit: unit * limit, near: fewest, crowd }
+    }
+
+    /// Whether there are more errors somewhere beyond, and not by chance.
+    fn has_crowd_beyond(&self) -> bool {
+        self.crowd as f64 > self.near as f64 + 3.0 * (self.near as f64).sqrt()
+    }
+}
+
+/// Errors of left-out rows, in standard deviations given what the curve knows there.
+fn errors_in_deviations(learnt: &LearntSmooth) -> Vec<f64> {
+    let noise = learnt.start.noise.variance(0.0);
+    let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
+    errors.map(|(residual, latent)| residual.abs() / (noise + latent).sqrt()).collect()
+}

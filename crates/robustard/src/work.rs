@@ -1,0 +1,231 @@
+//! A data set at work: standardized once, and fitted as often as candidates are compared.
+
+use std::sync::OnceLock;
+
+use faer::Mat;
+use robustard_engine::solver::{PathRecorder, Paths};
+use robustard_engine::{FitError, Noise, Problem, Settings, SolverError, Start, fit_from};
+
+use crate::Error;
+use crate::control::{Control, Stage, Watched};
+use crate::dataset::Dataset;
+use crate::design::{Design, TargetScale, input_scaling};
+use crate::features::{
+    FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothMap, SmoothOptions, Training, learn_smooth,
+};
+use crate::fitted::Fit;
+use crate::recipe::Recipe;
+use crate::scaling::Standardizer;
+
+/// How much rows that are set aside count.
+const SET_ASIDE: f64 = 1e-8;
+
+/// A data set and how it is fitted.
+pub(crate) struct Work<'a> {
+    pub dataset: &'a Dataset<'a>,
+    pub recipe: &'a Recipe,
+    pub control: &'a Control,
+    scale: TargetScale,
+    /// The target, standardized.
+    standard: Vec<f64>,
+    /// Scaling of inputs to a standard deviation of 1, and the inputs scaled so.
+    scaling: Standardizer,
+    scaled: OnceLock<Mat<f64>>,
+    /// The problem of linear features, which several candidates share.
+    lines: OnceLock<Problem>,
+}
+
+/// A fit among those compared, with its relevances over the iterations.
+pub(crate) struct Candidate {
+    pub fit: Fit,
+    pub recorder: PathRecorder,
+}
+
+/// Features that were learnt, and where their fit starts.
+pub(crate) struct Learning {
+    pub design: Design,
+    pub start: Option<Start>,
+}
+
+impl<'a> Work<'a> {
+    pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
+        let scale = TargetScale::of(dataset, recipe.intercept());
+        let scaling = input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
+        let standard = scale.standardize(dataset.target());
+        let (scaled, lines) = (OnceLock::new(), OnceLock::new());
+        Ok(Self { dataset, recipe, control, scale, standard, scaling, scaled, lines })
+    }
+
+    /// Standard deviation of the target.
+    pub fn deviation(&self) -> f64 {
+        self.scale.deviation
+    }
+
+    /// Standardized inputs, n × p.
+    fn scaled(&self) -> &Mat<f64> {
+        self.scaled.get_or_init(|| self.scaling.transform(self.dataset.inputs().as_ref()))
+    }
+
+    /// How often each row counts when some are set aside; none if all count once. For a learnt curve, copies of a row count as one
+    /// row together and weights are relative to their mean: a curve would take the agreement of a row with itself for the absence
+    /// of noise.
+    fn weights(&self, set_aside: &[usize], is_curve: bool) -> Option<Vec<f64>> {
+        if !is_curve && set_aside.is_empty() && self.dataset.weights().is_none() {
+            return None;
+        }
+        let n = self.dataset.row_count();
+        let mut weights = self.dataset.weights().map_or_else(|| vec![1.0; n], <[f64]>::to_vec);
+        if is_curve {
+            let copies = self.dataset.copies();
+            weights.iter_mut().zip(copies).for_each(|(weight, copies)| *weight /= *copies as f64);
+            let distinct: f64 = copies.iter().map(|copies| 1.0 / *copies as f64).sum();
+            let mean = weights.iter().sum::<f64>() / distinct;
+            weights.iter_mut().for_each(|weight| *weight /= mean);
+        }
+        set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE);
+        Some(weights)
+    }
+
+    fn training<'t>(&'t self, inputs: &'t Mat<f64>, row_weight: &'t [f64], noise: Noise) -> Training<'t> {
+        Training {
+            inputs: inputs.as_ref(),
+            target: &self.standard,
+            row_weight,
+            noise,
+            lengthscale: self.recipe.lengthscale(),
+            seed: self.recipe.seed(),
+            scaling: Scaling { standardize: self.recipe.standardize(), centre: self.recipe.intercept() },
+            control: self.control,
+        }
+    }
+
+    fn design(&self, scaling: Standardizer, map: FeatureMap) -> Design {
+        Design::new(self.dataset, scaling, map, self.scale, self.recipe.intercept())
+    }
+
+    /// The features of a kind, learnt with the given noise.
+    pub fn learn(&self, kind: FeatureKind, noise: Noise) -> Result<Learning, Error> {
+        let is_learnt = kind.learns(self.recipe.lengthscale());
+        if kind != FeatureKind::linear() {
+            self.control.enter(Stage::Learning { features: kind.to_string(), noise });
+        }
+        if kind == FeatureKind::linear() {
+            let map = kind.learn(&self.training(&Mat::zeros(0, 0), &[], noise))?.map;
+            return Ok(Learning { design: self.design(self.scaling.clone(), map), start: None });
+        }
+        let ranged = kind.scales_to_range().then(|| {
+            let scaling = input_scaling(self.dataset, kind, self.recipe.standardize(), self.recipe.intercept())?;
+            let scaled = scaling.transform(self.dataset.inputs().as_ref());
+            Ok::<_, Error>((scaling, scaled))
+        });
+        let ranged = ranged.transpose()?;
+        let (scaling, scaled) = match &ranged {
+            Some((scaling, scaled)) => (scaling, scaled),
+            None => (&self.scaling, self.scaled()),
+        };
+        let weights = self.weights(&[], is_learnt && !kind.counts_copies());
+        let weights = weights.unwrap_or_else(|| vec![1.0; self.dataset.row_count()]);
+        let Learnt { map, start } = kind.learn(&self.training(scaled, &weights, noise))?;
+        let design = self.design(scaling.clone(), map);
+        Ok(Learning { start: start.map(|start| design.start(start)), design })
+    }
+
+    /// A smooth curve, learnt with the given noise and without the rows set aside.
+    pub fn learn_smooth(
+        &self,
+        options: &SmoothOptions<'_>,
+        noise: Noise,
+        set_aside: &[usize],
+    ) -> Result<LearntSmooth, Error> {
+        self.control.enter(Stage::Learning { features: FeatureKind::Smooth(options.kind).to_string(), noise });
+        let weights = self.weights(set_aside, true).unwrap_or_default();
+        Ok(learn_smooth(&self.training(self.scaled(), &weights, noise), options)?)
+    }
+
+    /// The design of a learnt curve, and where its fit starts.
+    pub fn smooth(&self, map: SmoothMap, start: Start) -> Learning {
+        let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
+        Learning { start: Some(design.start(start)), design }
+    }
+
+    fn problem(&self, design: &Design) -> Result<(Problem, Option<Vec<Gap>>), Error> {
+        // Scaled by their own means and deviations, rows that count once are of unit size.
+        let is_standard = self.recipe.standardize() && self.recipe.intercept() && self.dataset.weights().is_none();
+        if !design.is_linear() {
+            return Ok(design.problem(self.dataset, self.standard.clone(), false)?);
+        }
+        if let Some(problem) = self.lines.get() {
+            return Ok((problem.clone(), None));
+        }
+        let (problem, _) = design.problem(self.dataset, self.standard.clone(), is_standard)?;
+        Ok((self.lines.get_or_init(|| problem).clone(), None))
+    }
+
+    /// Fits features without the rows set aside.
+    pub fn fit(
+        &self,
+        features: FeatureKind,
+        Learning { design, start }: Learning,
+        settings: &Settings,
+        set_aside: Vec<usize>,
+    ) -> Result<Candidate, Error> {
+        self.control.enter(Stage::Fitting { features: features.to_string(), noise: settings.noise });
+        let (problem, gaps) = self.problem(&design)?;
+        let weights = self.weights(&set_aside, gaps.is_some());
+        let problem = design.weighted(&problem, weights.as_deref())?;
+        let recorder = PathRecorder::new(problem.groups().count(), problem.row_count());
+        let mut watched = Watched { control: self.control, recorder };
+        let mut model = fit_from(&problem, settings, start.as_ref(), &mut watched).map_err(|error| match error {
+            FitError::Solver(SolverError::SharedPrecision { columns }) => {
+                let names = design.feature_names();
+                let of = |column: &usize| design.feature_of(*column).and_then(|feature| names.get(feature).cloned());
+                Error::SharedPrecision { names: columns.iter().filter_map(of).collect() }
+            }
+            other => other.into(),
+        })?;
+        drop(problem);
+        let unseen = gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(&gaps, &model));
+        if !unseen.is_empty() {
+            // A row that has copies is never left out.
+            let mut weight = model.rows().weight.to_vec();
+            self.dataset.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
+            model.calibrate(&unseen, &weight);
+        }
+        let settings = settings.clone();
+        let fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };
+        Ok(Candidate { fit, recorder: watched.recorder })
+    }
+}
+
+impl Candidate {
+    /// Relevances of the most relevant features, of the most suspicious rows and of evenly spaced others.
+    pub fn paths(&self) -> Paths {
+        const MOST_FEATURES: usize = 40;
+        const SUSPICIOUS_ROWS: usize = 30;
+        const OTHER_ROWS: usize = 70;
+        let Fit { design, model, .. } = &self.fit;
+        let precision = design.of_features(model.weight_precision());
+        let group = design.feature_groups();
+        let mut features: Vec<usize> = (0..group.len()).collect();
+        features.sort_by(|&a, &b| precision[a].total_cmp(&precision[b]));
+        let mut groups: Vec<usize> = Vec::new();
+        for group in features.iter().map(|&feature| group[feature]) {
+            if groups.len() == MOST_FEATURES {
+                break;
+            }
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        // With shared noise there is nothing to see in rows.
+        if model.noise().is_shared() {
+            return self.recorder.paths(&groups, &[]);
+        }
+        let ranking = self.fit.diagnostics().ranking();
+        let watched: Vec<usize> = ranking.into_iter().filter(|&row| self.recorder.is_watched(row)).collect();
+        let (suspicious, others) = watched.split_at(SUSPICIOUS_ROWS.min(watched.len()));
+        let step = others.len().div_ceil(OTHER_ROWS).max(1);
+        let rows: Vec<usize> = suspicious.iter().chain(others.iter().step_by(step)).copied().collect();
+        self.recorder.paths(&groups, &rows)
+    }
+}
