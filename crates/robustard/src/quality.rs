@@ -1,5 +1,6 @@
 //! How good a fit is, by closed-form leave-one-out at the learnt precisions.
 
+use robustard_engine::math::order::weighted_median_of_magnitudes;
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::Diagnostics;
@@ -33,26 +34,8 @@ impl Quality {
         Self {
             loo_rmse: error,
             loo_r2: if spread > 0.0 { 1.0 - (error / spread).powi(2) } else { 0.0 },
-            loo_median_error: weighted_median(loo_residual, weight),
+            loo_median_error: weighted_median_of_magnitudes(loo_residual, weight),
             coverage_95,
         }
     }
-}
-
-/// Median of absolute values, each counted as often as its weight says.
-fn weighted_median(values: &[f64], weight: &[f64]) -> f64 {
-    let mut order: Vec<(f64, f64)> = values.iter().zip(weight).map(|(value, w)| (value.abs(), *w)).collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let half = 0.5 * weight.iter().sum::<f64>();
-    let mut before = 0.0;
-    for (k, (value, w)) in order.iter().enumerate() {
-        before += w;
-        if before > half {
-            return *value;
-        }
-        if before == half {
-            return 0.5 * (value + order.get(k + 1).map_or(*value, |next| next.0));
-        }
-    }
-    f64::NAN
 }

@@ -1,6 +1,7 @@
 //! How far rows lie from the bulk of the others, in their inputs.
 
 use faer::{ColRef, Mat, Side};
+use robustard_engine::math::order::median;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use crate::dataset::Dataset;
@@ -65,13 +66,6 @@ fn scaled(values: &[f64]) -> Option<Vec<f64>> {
     let off: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
     let deviation = super::MEDIAN_TO_DEVIATION * median(&off);
     (deviation > 0.0).then(|| values.iter().map(|value| (value - centre) / deviation).collect())
-}
-
-pub(super) fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len();
-    0.5 * (sorted[(n - 1) / 2] + sorted[n / 2])
 }
 
 #[cfg(test)]

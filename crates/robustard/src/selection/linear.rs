@@ -1,9 +1,10 @@
 //! Features as given: one fit for each noise model, and a guard against rows that decide the fit because they lie far out.
 
+use robustard_engine::math::order::median;
 use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
 
-use super::distance::{few_far_rows, median};
+use super::distance::few_far_rows;
 use super::{Best, Reason, describe, is_cut_short, needs_robust_noise, why_shared};
 use crate::Error;
 use crate::features::FeatureKind;

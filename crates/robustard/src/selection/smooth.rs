@@ -1,9 +1,9 @@
 //! A smooth curve: its noise is chosen while lengthscales are learnt, so that only one fit to all rows is needed.
 
+use robustard_engine::math::order::median;
 use robustard_engine::metrics::{mean, rmse};
 use robustard_engine::{BaseNoise, Noise, Settings};
 
-use super::distance::median;
 use super::linear::worse_half;
 use super::{
     Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, needs_robust_noise, why_shared,
