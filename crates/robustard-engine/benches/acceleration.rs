@@ -9,7 +9,7 @@ use common::{DATA_SETS, Synthetic, fourier_split};
 use robustard_engine::{Acceleration, Problem, Settings, SolverKind, Status, fit};
 
 /// The problems, drawn with seeds from `first_seed` on.
-fn cases(first_seed: u64) -> Vec<(String, Problem)> {
+fn cases(first_seed: u64) -> Vec<(String, Problem<'static>)> {
     let mut cases = Vec::new();
     for (rows, columns) in [(500, 50), (1000, 256), (12, 20)] {
         for seed in first_seed..first_seed + 3 {

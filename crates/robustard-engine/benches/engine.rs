@@ -119,7 +119,7 @@ fn gemm_peak(threads: usize) -> f64 {
     2.0 * (SIZE as f64).powi(3) / best / 1e9
 }
 
-fn problem(rows: usize, columns: usize) -> Problem {
+fn problem(rows: usize, columns: usize) -> Problem<'static> {
     let mut rng = rng(7);
     let x = gaussian_matrix(rows, columns, &mut rng);
     let y: Vec<f64> = (0..rows).map(|i| (0..10).map(|j| x[(i, j)]).sum::<f64>() + normal(&mut rng)).collect();

@@ -99,7 +99,7 @@ impl FittedModel {
     pub fn diagnose_with(&self, more: &[f64]) -> Diagnostics {
         let rows = self.rows();
         let n = rows.count();
-        let variance: Vec<f64> = rows.noise_variance.iter().zip(&rows.weight).map(|(v, w)| v / w).collect();
+        let variance: Vec<f64> = rows.noise_variance.iter().zip(rows.weight.iter()).map(|(v, w)| v / w).collect();
         let residual: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| y - f).collect();
         let leverage = rows.leverage();
         let freedom = |i: usize| (1.0 - leverage[i]).max(LEAST_FREEDOM);

@@ -64,7 +64,7 @@ pub use noise::{Degrees, Noise};
 pub use posterior::Route;
 pub use prediction::{Interval, LatentPrediction, PredictError, Prediction};
 pub use predictive::{BaseNoise, LeftOut, PredictiveNoise};
-pub use problem::{Problem, ProblemError};
+pub use problem::{Problem, ProblemError, RowSource};
 pub use solver::{
     Acceleration, Iteration, IterationRecord, Observer, Outcome, Preset, Settings, SettingsError, SolverError,
     SolverKind, Start, StartError, Status, Units,

@@ -1,11 +1,13 @@
 //! The fitted model: all that prediction and diagnosis need.
 
+use std::sync::Arc;
+
 use faer::{ColRef, Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
 use crate::math::sum::dot;
 use crate::metrics::{effective_support, mean, trimmed_mean};
-use crate::noise::{ContaminatedT, NoiseModel, StudentT};
+use crate::noise::{ContaminatedT, NoiseModel, Shared, StudentT};
 use crate::posterior::{Covariance, LEAST_FREEDOM};
 use crate::prediction::{LatentPrediction, PredictError, Prediction};
 use crate::predictive::{BaseNoise, LeftOut, PredictiveNoise};
@@ -22,7 +24,7 @@ const TRIMMED_SHARE: f64 = 0.05;
 #[non_exhaustive]
 pub struct TrainingRows {
     /// y.
-    pub target: Vec<f64>,
+    pub target: Arc<Vec<f64>>,
     /// xᵀμ.
     pub fitted: Vec<f64>,
     /// λ.
@@ -30,7 +32,7 @@ pub struct TrainingRows {
     /// q = xᵀΣx at the fit's own noise, without the correction of predictions for robust noise.
     pub latent_variance: Vec<f64>,
     /// ω.
-    pub weight: Vec<f64>,
+    pub weight: Arc<Vec<f64>>,
     /// Empty where it is `latent_variance`.
     predictive_latent_variance: Vec<f64>,
 }
@@ -52,7 +54,7 @@ impl TrainingRows {
 
     /// h = q/λ̃, λ̃ = λ/ω: how strongly each row pulls its own fit; between 0 and 1.
     pub fn leverage(&self) -> Vec<f64> {
-        let own_noise = self.noise_variance.iter().zip(&self.weight).map(|(v, w)| v / w);
+        let own_noise = self.noise_variance.iter().zip(self.weight.iter()).map(|(v, w)| v / w);
         self.latent_variance.iter().zip(own_noise).map(|(q, v)| (q / v).min(1.0)).collect()
     }
 
@@ -64,7 +66,7 @@ impl TrainingRows {
 
     fn is_consistent(&self) -> bool {
         let n = self.count();
-        let vectors = [&self.fitted, &self.noise_variance, &self.latent_variance, &self.weight];
+        let vectors = [&self.fitted, &self.noise_variance, &self.latent_variance, &*self.weight];
         vectors.iter().all(|vector| vector.len() == n) && [0, n].contains(&self.predictive_latent_variance.len())
     }
 }
@@ -102,15 +104,19 @@ impl FittedModel {
             coefficients[column] = moments.mean[k];
             standard_errors[column] = covariance_diagonal[k].max(0.0).sqrt();
         }
-        let rows = TrainingRows {
-            fitted: problem.target().iter().zip(&moments.residual).map(|(y, r)| y - r).collect(),
-            target: problem.target().to_vec(),
-            noise_variance: state.noise_variance,
-            latent_variance: moments.latent_variance,
-            weight: problem.row_weight().to_vec(),
-            predictive_latent_variance,
+        let [target, weight] = problem.shared_rows();
+        let mut fitted = moments.residual;
+        fitted.iter_mut().zip(&*target).for_each(|(fitted, y)| *fitted = y - *fitted);
+        let mut noise_variance = state.noise_variance;
+        if let NoiseModel::Shared(Shared { variance }) = state.noise {
+            noise_variance.resize(target.len(), variance);
+        }
+        let latent_variance = moments.latent_variance;
+        let rows = TrainingRows { target, fitted, noise_variance, latent_variance, weight, predictive_latent_variance };
+        let inlier_variance = match state.noise {
+            NoiseModel::Shared(Shared { variance }) => variance,
+            _ => state.noise.inlier_variance(&rows.second_moments()),
         };
-        let inlier_variance = state.noise.inlier_variance(&rows.second_moments());
         let groups = problem.groups();
         let mut model = Self {
             coefficients,
@@ -198,7 +204,7 @@ impl FittedModel {
     /// variance than the features carry (one value per row, or none) and count as often as `weight` says.
     pub fn calibrate(&mut self, more: &[f64], weight: &[f64]) {
         if self.base_noise == BaseNoise::LeftOut {
-            self.predictive_noise = PredictiveNoise::learn(&self.left_out(more), weight, self.inlier_variance);
+            self.predictive_noise = self.noise_of_left_out(more, weight);
         }
     }
 
@@ -206,15 +212,28 @@ impl FittedModel {
     /// features do not carry, one value per row, or none.
     #[must_use]
     pub fn left_out(&self, more: &[f64]) -> LeftOut {
+        let (residual, latent_variance) = (0..self.rows.count()).map(|row| self.left_out_row(row, more)).unzip();
+        LeftOut { residual, latent_variance }
+    }
+
+    /// Residual and latent variance of a row predicted from the others.
+    fn left_out_row(&self, row: usize, more: &[f64]) -> (f64, f64) {
         let rows = &self.rows;
-        let freedom = |leverage: f64| (1.0 - leverage).max(LEAST_FREEDOM);
-        let leverage = rows.leverage();
-        let residual = leverage.iter().enumerate().map(|(i, h)| (rows.target[i] - rows.fitted[i]) / freedom(*h));
-        let latent_variance = rows.predictive_latent_variance().iter().enumerate().map(|(i, q)| {
-            let own_noise = self.noise_inflation * (rows.noise_variance[i] / rows.weight[i]);
-            q / freedom((q / own_noise).min(1.0)) + more.get(i).copied().unwrap_or(0.0)
+        let freedom = |latent: f64, own_noise: f64| (1.0 - (latent / own_noise).min(1.0)).max(LEAST_FREEDOM);
+        let own_noise = rows.noise_variance[row] / rows.weight[row];
+        let residual = (rows.target[row] - rows.fitted[row]) / freedom(rows.latent_variance[row], own_noise);
+        let latent = rows.predictive_latent_variance()[row];
+        let more = more.get(row).copied().unwrap_or(0.0);
+        (residual, latent / freedom(latent, self.noise_inflation * own_noise) + more)
+    }
+
+    /// The noise that explains the errors of rows predicted from the others, which count as often as `weight` says.
+    fn noise_of_left_out(&self, more: &[f64], weight: &[f64]) -> PredictiveNoise {
+        let rows = PredictiveNoise::looked_at(weight.len()).map(|row| {
+            let (residual, latent_variance) = self.left_out_row(row, more);
+            (residual, latent_variance, weight[row])
         });
-        LeftOut { residual: residual.collect(), latent_variance: latent_variance.collect() }
+        PredictiveNoise::learn_from(rows, self.inlier_variance)
     }
 
     /// Whether all parts fit together, as they do in every fitted model but perhaps not in one read from a file.
@@ -290,9 +309,7 @@ impl FittedModel {
                 | NoiseModel::ContaminatedT(ContaminatedT { scale, degrees, .. }),
             ) => PredictiveNoise::StudentT { scale, degrees },
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance },
-            (BaseNoise::LeftOut, _) => {
-                PredictiveNoise::learn(&self.left_out(&[]), &self.rows.weight, self.inlier_variance)
-            }
+            (BaseNoise::LeftOut, _) => self.noise_of_left_out(&[], &self.rows.weight),
         }
     }
 

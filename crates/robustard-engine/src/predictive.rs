@@ -138,18 +138,27 @@ impl PredictiveNoise {
     /// Learns a mixture from the errors of left-out rows that count as often as their weights say; `variance` is that of its
     /// middle.
     pub fn learn(left_out: &LeftOut, weight: &[f64], variance: f64) -> Self {
-        /// Rows looked at, evenly spaced, and updates of the shares.
+        let rows = Self::looked_at(weight.len());
+        Self::learn_from(rows.map(|i| (left_out.residual[i], left_out.latent_variance[i], weight[i])), variance)
+    }
+
+    /// The rows, of so many, that noise is learnt from: evenly spaced ones.
+    pub(crate) fn looked_at(rows: usize) -> impl Iterator<Item = usize> {
         const MOST_ROWS: usize = 4000;
+        (0..rows).step_by(rows.div_ceil(MOST_ROWS).max(1))
+    }
+
+    /// The same from residual, latent variance and weight of each row.
+    pub(crate) fn learn_from(rows: impl Iterator<Item = (f64, f64, f64)>, variance: f64) -> Self {
+        /// Updates of the shares.
         const UPDATES: usize = 60;
         let variance = variance.max(f64::MIN_POSITIVE);
-        let step = weight.len().div_ceil(MOST_ROWS).max(1);
-        let densities: Vec<(f64, [f64; WIDTHS])> = (0..weight.len())
-            .step_by(step)
-            .map(|i| {
-                let total = variance + left_out.latent_variance[i];
-                let logs = FACTORS.map(|factor| log_normal(left_out.residual[i], factor * total));
+        let densities: Vec<(f64, [f64; WIDTHS])> = rows
+            .map(|(residual, latent_variance, weight)| {
+                let total = variance + latent_variance;
+                let logs = FACTORS.map(|factor| log_normal(residual, factor * total));
                 let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-                (weight[i], logs.map(|log| (log - largest).exp()))
+                (weight, logs.map(|log| (log - largest).exp()))
             })
             .filter(|(_, densities)| densities.iter().all(|density| density.is_finite()))
             .collect();

@@ -8,7 +8,7 @@ use crate::posterior::RowNoise;
 pub struct State {
     /// γ, one per group of columns.
     pub weight_precision: Vec<f64>,
-    /// λ, one per row; all equal when the noise is shared.
+    /// λ, one per row; one for all when the noise is shared.
     pub noise_variance: Vec<f64>,
     /// The noise model.
     pub noise: NoiseModel,
@@ -23,9 +23,10 @@ impl State {
         }
     }
 
-    /// The variances that can differ: one when the noise is shared, else one per row.
-    pub(crate) fn distinct_variances(&self) -> &[f64] {
-        if self.noise.is_shared() { &self.noise_variance[..1] } else { &self.noise_variance }
+    /// λ of a row.
+    #[inline]
+    pub(crate) fn variance(&self, row: usize) -> f64 {
+        self.row_noise().variance(row)
     }
 
     pub(crate) fn copy_from(&mut self, other: &State) {

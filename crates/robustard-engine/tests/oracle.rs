@@ -16,7 +16,7 @@ const ROUTES: [Route; 2] = [Route::WeightSpace, Route::SampleSpace];
 
 struct Case {
     key: Value,
-    problem: Problem,
+    problem: Problem<'static>,
     gamma: Vec<f64>,
     lambda: Vec<f64>,
 }
@@ -82,7 +82,7 @@ fn at(case: &Case, kind: Route, shared: Option<f64>) -> At {
 fn propose(case: &Case, at: &At, kind: SolverKind) -> Proposal {
     let settings =
         Settings { solver: kind, inner_tolerance: 1e-11, inner_max_iterations: 200_000, ..Settings::default() };
-    let mut proposal = Proposal::new(&case.problem);
+    let mut proposal = Proposal::new(&case.problem, at.state.noise.is_shared());
     let point =
         Point { problem: &case.problem, state: &at.state, moments: &at.moments, posterior: at.posterior.as_ref() };
     solver(&settings.check().unwrap()).propose(&point, &mut proposal);

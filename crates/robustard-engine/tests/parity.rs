@@ -18,17 +18,17 @@ const NOISES: [Noise; 6] = [
 ];
 
 /// A problem with row weights and a group of columns.
-fn problem(rows: usize, columns: usize, seed: u64) -> Problem {
+fn problem(rows: usize, columns: usize, seed: u64) -> Problem<'static> {
     let labels: Vec<usize> = (0..columns).map(|j| j.saturating_sub(2)).collect();
     ungrouped(rows, columns, seed).with_groups(&labels).unwrap()
 }
 
 /// The problem as a solver takes it: growth needs one precision per column.
-fn problem_for(solver: SolverKind, rows: usize, columns: usize, seed: u64) -> Problem {
+fn problem_for(solver: SolverKind, rows: usize, columns: usize, seed: u64) -> Problem<'static> {
     if solver == SolverKind::Growing { ungrouped(rows, columns, seed) } else { problem(rows, columns, seed) }
 }
 
-fn ungrouped(rows: usize, columns: usize, seed: u64) -> Problem {
+fn ungrouped(rows: usize, columns: usize, seed: u64) -> Problem<'static> {
     let design = Synthetic { rows, columns, support: 3, sigma: 0.3, contamination: 0.1, multiplier: 8.0 };
     let weights: Vec<f64> = (0..rows).map(|i| 1.0 + (i % 3) as f64 * 0.5).collect();
     design.problem(seed).with_row_weights(&weights).unwrap()

@@ -23,7 +23,7 @@ fn any_noise() -> impl Strategy<Value = Noise> {
 }
 
 /// A random problem with weights and groups, and a random state of it.
-fn random(rows: usize, columns: usize, seed: u64, noise: Noise) -> (Problem, State) {
+fn random(rows: usize, columns: usize, seed: u64, noise: Noise) -> (Problem<'static>, State) {
     let mut rng = rng(seed);
     let x = gaussian_matrix(rows, columns, &mut rng);
     let y: Vec<f64> = (0..rows).map(|i| x[(i, 0)] + normal(&mut rng)).collect();

@@ -19,7 +19,7 @@ pub struct Stars {
     pub raw: Vec<(f64, f64)>,
     /// Their means and standard deviations.
     pub scale: Standardizer,
-    problem: Problem,
+    problem: Problem<'static>,
 }
 
 impl Stars {

@@ -77,7 +77,7 @@ impl Draw {
 
     /// The problem when the noise of every row is known: each row divided by its standard deviation, so that all have one
     /// noise. (Row weights would not do: they count rows, and the rows of small weight would be missing from the count.)
-    pub fn oracle(&self) -> Result<Problem, LabError> {
+    pub fn oracle(&self) -> Result<Problem<'static>, LabError> {
         let design = Mat::from_fn(self.inputs.nrows(), self.inputs.ncols() + 1, |i, j| {
             (if j == 0 { 1.0 } else { self.inputs[(i, j - 1)] }) / self.sigma[i]
         });

@@ -3,8 +3,8 @@
 //! process is resident at most. Rooms of faer's matrix products are not counted on the heap: every thread keeps one of half a
 //! gigabyte, of which it touches next to nothing.
 //!
-//! `cargo bench -p robustard-table --bench memory [-- ROWS COLUMNS] [sites]`; with `sites`, the large blocks that are alive at the
-//! peak are shown by where they were asked for.
+//! `cargo bench -p robustard-table --bench memory [-- ROWS COLUMNS] [shared] [student-t:4] [auto] [sites]`: with names of noise,
+//! those only; with `sites`, the large blocks that are alive at the peak are shown by where they were asked for.
 #![allow(unsafe_code)] // a global allocator has no other form
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -182,7 +182,10 @@ fn main() {
         "noise", "seconds", "peak beyond", "total", "kept after", "resident"
     );
     let linear = Choice::Given(FeatureKind::linear());
-    for noise in [Choice::Given(Noise::Shared), Choice::Given(Noise::default()), Choice::Auto] {
+    let all = [Choice::Given(Noise::Shared), Choice::Given(Noise::default()), Choice::Auto];
+    let named = |noise: &Choice<Noise>| std::env::args().any(|argument| argument == noise.to_string());
+    let any_named = all.iter().any(named);
+    for noise in all.into_iter().filter(|noise| !any_named || named(noise)) {
         MARKS.lock().expect("no panic while marking").clear();
         PEAK.store(before, Ordering::Relaxed);
         AT_PEAK.lock().expect("no panic while tracing").0 = 0;

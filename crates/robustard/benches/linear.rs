@@ -1,4 +1,5 @@
-//! What a shared-noise fit of linear features costs beside forming XᵀX: `cargo xtask bench linear [ROWS COLUMNS]`.
+//! What a shared-noise fit of linear features costs beside forming XᵀX: `cargo xtask bench linear [ROWS COLUMNS] [CORRELATION]`.
+//! With a correlation below 1, columns follow each other with it.
 
 use std::time::Instant;
 
@@ -19,12 +20,13 @@ fn main() {
     } else {
         vec![(2000, 100), (2000, 500), (20000, 256)]
     };
+    let correlation: f64 = std::env::args().filter_map(|text| text.parse().ok()).find(|c| *c < 1.0).unwrap_or(0.0);
     println!(
         "{:>7} {:>8} {:>10} {:>10} {:>8} {:>6} {:>8}",
         "rows", "columns", "XᵀX ms", "fit ms", "solver", "times", "iter."
     );
     for (rows, columns) in shapes {
-        let (values, target) = draw(rows, columns);
+        let (values, target) = draw(rows, columns, correlation);
         let inputs = MatRef::from_row_major_slice(&values, rows, columns);
         let mut gram = Mat::<f64>::zeros(columns, columns);
         let product = median(|| matmul(gram.as_mut(), Accum::Replace, inputs.transpose(), inputs, 1.0, Par::Seq));
@@ -57,12 +59,15 @@ fn median(mut work: impl FnMut()) -> f64 {
     times[REPETITIONS / 2]
 }
 
-/// A tenth of the columns matter; rows lie one after the other.
-fn draw(rows: usize, columns: usize) -> (Vec<f64>, Vec<f64>) {
+/// A tenth of the columns matter, and each follows the one before; rows lie one after the other.
+fn draw(rows: usize, columns: usize, correlation: f64) -> (Vec<f64>, Vec<f64>) {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let mut normal = || rng.sample::<f64, _>(StandardNormal);
     let weights: Vec<f64> = (0..columns).map(|j| if j % 10 == 0 { normal() } else { 0.0 }).collect();
-    let values: Vec<f64> = (0..rows * columns).map(|_| normal()).collect();
+    let mut values: Vec<f64> = (0..rows * columns).map(|_| normal()).collect();
+    for row in values.chunks_mut(columns) {
+        (1..columns).for_each(|j| row[j] = correlation * row[j - 1] + (1.0 - correlation * correlation).sqrt() * row[j]);
+    }
     let line = |row: &[f64]| row.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>();
     let target = values.chunks(columns).map(|row| line(row) + normal()).collect();
     (values, target)

@@ -230,12 +230,14 @@ impl<'a> Dataset<'a> {
         }
     }
 
-    /// Copies the inputs of a row.
-    pub(crate) fn copy_row(&self, row: usize, inputs: &mut [f64]) {
-        match self.by_rows.and_then(|inputs| inputs.row(row).try_as_row_major()) {
-            Some(values) => inputs.copy_from_slice(values.as_slice()),
-            None => inputs.iter_mut().zip(self.columns()).for_each(|(input, column)| *input = column[row]),
-        }
+    /// The inputs as a matrix whose rows are contiguous, if that is what they came as.
+    pub(crate) fn by_rows(&self) -> Option<MatRef<'a, f64>> {
+        self.by_rows
+    }
+
+    /// An input.
+    pub(crate) fn column(&self, input: usize) -> ColRef<'_, f64> {
+        self.columns[input].values()
     }
 
     /// How many rows have the same inputs and target, each row itself included.

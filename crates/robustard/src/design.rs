@@ -1,13 +1,15 @@
 //! The design: the only place that knows the scaling of inputs and target, the intercept and the features.
 
-use faer::{ColRef, Mat, MatRef, Par};
-use robustard_engine::{FittedModel, Problem, ProblemError, Start};
+use std::sync::Arc;
+
+use faer::{ColMut, ColRef, Mat, MatMut, MatRef, Par};
+use robustard_engine::{FittedModel, Problem, ProblemError, RowSource, Start};
 use serde::{Deserialize, Serialize};
 
 use crate::control::par;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
-use crate::scaling::Standardizer;
+use crate::scaling::{Standardizer, rows_of};
 
 /// Rows that are made into features together, so that the room needed does not grow with the table.
 const BLOCK: usize = 4096;
@@ -213,19 +215,24 @@ impl Design {
     }
 
     /// The columns of a data set as a problem of the engine, each row counted once, and how far rows lie from what the features
-    /// know. This is where inputs are copied. `is_standard` says that linear columns are standardized.
-    pub(crate) fn problem(
+    /// know. `is_standard` says that linear columns are standardized: they are then copied only if the fit needs them all at once.
+    pub(crate) fn problem<'a>(
         &self,
-        dataset: &Dataset<'_>,
-        standard_target: Vec<f64>,
+        dataset: &'a Dataset<'a>,
+        standard_target: Arc<Vec<f64>>,
         is_standard: bool,
-    ) -> Result<(Problem, Option<Vec<Gap>>), ProblemError> {
-        let is_linear = self.is_linear();
-        let (rows, gaps) = if is_linear { (self.linear_rows(dataset), None) } else { self.feature_rows(dataset) };
-        let problem = if is_linear && is_standard {
-            Problem::from_standard_rows(rows, standard_target, self.first())
+    ) -> Result<(Problem<'a>, Option<Vec<Gap>>), ProblemError> {
+        let (problem, gaps) = if self.is_linear() {
+            let rows = LinearRows { dataset, inputs: self.inputs.clone(), first: self.first() };
+            let problem = if is_standard {
+                Problem::from_standard_source(rows, standard_target, self.first())
+            } else {
+                Problem::from_rows(rows.matrix(), standard_target)?
+            };
+            (problem, None)
         } else {
-            Problem::from_rows(rows, standard_target)?
+            let (rows, gaps) = self.feature_rows(dataset);
+            (Problem::from_rows(rows, standard_target)?, gaps)
         };
         let mut labels = self.feature_groups();
         if self.intercept {
@@ -235,7 +242,11 @@ impl Design {
     }
 
     /// A problem with other weights of rows, whose intercept is not shrunk.
-    pub(crate) fn weighted(&self, problem: &Problem, weights: Option<&[f64]>) -> Result<Problem, ProblemError> {
+    pub(crate) fn weighted<'a>(
+        &self,
+        problem: &Problem<'a>,
+        weights: Option<&[f64]>,
+    ) -> Result<Problem<'a>, ProblemError> {
         let mut problem = problem.clone();
         if let Some(weights) = weights.filter(|weights| weights.iter().any(|weight| *weight != 1.0)) {
             problem = problem.with_row_weights(weights)?;
@@ -249,19 +260,6 @@ impl Design {
             start.weight_precision.insert(0, 1.0);
         }
         start
-    }
-
-    fn linear_rows(&self, dataset: &Dataset<'_>) -> Mat<f64> {
-        let first = self.first();
-        let (mut row, mut standard) = (vec![0.0; dataset.input_count()], vec![1.0; self.column_count()]);
-        // Column by column, each value once: nothing is filled with zeros before.
-        Mat::from_fn(self.column_count(), dataset.row_count(), |j, i| {
-            if j == 0 {
-                dataset.copy_row(i, &mut row);
-                self.inputs.write_row(&row, &mut standard[first..]);
-            }
-            standard[j]
-        })
     }
 
     fn feature_rows(&self, dataset: &Dataset<'_>) -> (Mat<f64>, Option<Vec<Gap>>) {
@@ -288,7 +286,7 @@ impl Design {
     }
 
     /// Writes the columns of standardized inputs.
-    fn write(&self, standard: MatRef<'_, f64>, mut rows: faer::MatMut<'_, f64>, par: Par) -> Option<Vec<Gap>> {
+    fn write(&self, standard: MatRef<'_, f64>, mut rows: MatMut<'_, f64>, par: Par) -> Option<Vec<Gap>> {
         let first = self.first();
         rows.as_mut().subrows_mut(0, first).fill(1.0);
         let mut features = rows.subrows_mut(first, self.feature_count());
@@ -339,6 +337,64 @@ impl Design {
             && self.inputs.scale.len() == inputs
             && self.map.is_consistent(inputs)
     }
+}
+
+/// The inputs of a data set, scaled, after an intercept if there is one.
+#[derive(Debug)]
+struct LinearRows<'a> {
+    dataset: &'a Dataset<'a>,
+    inputs: Standardizer,
+    /// The column of the first input.
+    first: usize,
+}
+
+impl RowSource for LinearRows<'_> {
+    fn column_count(&self) -> usize {
+        self.first + self.dataset.input_count()
+    }
+
+    fn row_count(&self) -> usize {
+        self.dataset.row_count()
+    }
+
+    fn write(&self, first: usize, columns: &[usize], mut rows: MatMut<'_, f64>) {
+        let Standardizer { mean, scale } = &self.inputs;
+        let is_whole = columns.len() == self.column_count();
+        let columns: Vec<(usize, Option<usize>)> =
+            columns.iter().map(|&column| column.checked_sub(self.first)).enumerate().collect();
+        let length = rows.ncols();
+        match self.dataset.by_rows() {
+            Some(inputs) => {
+                for (i, row) in rows_of(inputs.subrows(first, length)).enumerate() {
+                    let written = contiguous(rows.as_mut().col_mut(i));
+                    if is_whole {
+                        written[..self.first].fill(1.0);
+                        self.inputs.write_row(row, &mut written[self.first..]);
+                    } else {
+                        for (value, (_, input)) in written.iter_mut().zip(&columns) {
+                            *value = input.map_or(1.0, |input| (row[input] - mean[input]) / scale[input]);
+                        }
+                    }
+                }
+            }
+            None => {
+                for (place, input) in columns {
+                    let Some(input) = input else {
+                        rows.as_mut().row_mut(place).fill(1.0);
+                        continue;
+                    };
+                    let (mean, scale) = (mean[input], scale[input]);
+                    let values = self.dataset.column(input).subrows(first, length);
+                    let row = rows.as_mut().row_mut(place);
+                    row.iter_mut().zip(values.iter()).for_each(|(row, value)| *row = (value - mean) / scale);
+                }
+            }
+        }
+    }
+}
+
+fn contiguous(column: ColMut<'_, f64>) -> &mut [f64] {
+    column.try_as_col_major_mut().expect("rows of the design are contiguous").as_slice_mut()
 }
 
 /// How inputs are scaled for a kind of features.

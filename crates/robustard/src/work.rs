@@ -1,6 +1,6 @@
 //! A data set at work: standardized once, and fitted as often as candidates are compared.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use faer::Mat;
 use robustard_engine::solver::{PathRecorder, Paths};
@@ -27,12 +27,12 @@ pub(crate) struct Work<'a> {
     pub control: &'a Control,
     scale: TargetScale,
     /// The target, standardized.
-    standard: Vec<f64>,
+    standard: Arc<Vec<f64>>,
     /// Scaling of inputs to a standard deviation of 1, and the inputs scaled so.
     scaling: Standardizer,
     scaled: OnceLock<Mat<f64>>,
     /// The problem of linear features, which several candidates share.
-    lines: OnceLock<Problem>,
+    lines: OnceLock<Problem<'a>>,
 }
 
 /// A fit among those compared, with its relevances over the iterations.
@@ -51,7 +51,7 @@ impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
         let scale = TargetScale::of(dataset, recipe.intercept());
         let scaling = input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
-        let standard = scale.standardize(dataset.target());
+        let standard = Arc::new(scale.standardize(dataset.target()));
         let (scaled, lines) = (OnceLock::new(), OnceLock::new());
         Ok(Self { dataset, recipe, control, scale, standard, scaling, scaled, lines })
     }
@@ -148,16 +148,16 @@ impl<'a> Work<'a> {
         Learning { start: Some(design.start(start)), design }
     }
 
-    fn problem(&self, design: &Design) -> Result<(Problem, Option<Vec<Gap>>), Error> {
+    fn problem(&self, design: &Design) -> Result<(Problem<'a>, Option<Vec<Gap>>), Error> {
         // Scaled by their own means and deviations, rows that count once are of unit size.
         let is_standard = self.recipe.standardize() && self.recipe.intercept() && self.dataset.weights().is_none();
         if !design.is_linear() {
-            return Ok(design.problem(self.dataset, self.standard.clone(), false)?);
+            return Ok(design.problem(self.dataset, Arc::clone(&self.standard), false)?);
         }
         if let Some(problem) = self.lines.get() {
             return Ok((problem.clone(), None));
         }
-        let (problem, _) = design.problem(self.dataset, self.standard.clone(), is_standard)?;
+        let (problem, _) = design.problem(self.dataset, Arc::clone(&self.standard), is_standard)?;
         Ok((self.lines.get_or_init(|| problem).clone(), None))
     }
 

@@ -47,7 +47,7 @@ impl Held {
         let active = model.active_columns();
         let value =
             |row: usize, column: usize| design.feature_of(column).map_or(1.0, |feature| features[(feature, row)]);
-        let of_row = model.rows().noise_variance.iter().zip(&model.rows().weight);
+        let of_row = model.rows().noise_variance.iter().zip(model.rows().weight.iter());
         Self {
             design: Mat::from_fn(rows.target.len(), active.len(), |i, k| value(i, active[k])),
             precision: active.iter().map(|&column| model.weight_precision()[column]).collect(),

@@ -73,7 +73,7 @@ pub struct Grown {
     pub weight_precision: Vec<f64>,
     /// The noise model.
     pub noise: NoiseModel,
-    /// λ of each row.
+    /// λ of each row, or the one of all.
     pub noise_variance: Vec<f64>,
 }
 

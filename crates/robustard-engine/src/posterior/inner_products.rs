@@ -17,7 +17,7 @@ impl InnerProducts {
     pub(super) fn of(problem: &Problem, sweep: &mut Sweep) -> Self {
         let d = problem.column_count();
         let (mut gram, mut projection) = (Mat::zeros(d, d), vec![0.0; d]);
-        sweep.gram(problem.rows(), problem.row_weight(), problem.target(), &mut gram, &mut projection);
+        sweep.gram(problem.row_blocks(), problem.row_weight(), problem.target(), &mut gram, &mut projection);
         let target_square = problem.target().iter().zip(problem.row_weight()).map(|(y, w)| w * y * y).sum();
         Self { gram, projection, target_square }
     }

@@ -79,7 +79,7 @@ pub struct Moments {
     pub residual_sum: f64,
     /// Σ ωᵢqᵢ.
     pub latent_sum: f64,
-    /// rᵢ = yᵢ − xᵢᵀμ, n.
+    /// rᵢ = yᵢ − xᵢᵀμ, n; with the next two empty until asked for.
     pub residual: Vec<f64>,
     /// qᵢ = xᵢᵀΣxᵢ, n.
     pub latent_variance: Vec<f64>,
@@ -88,17 +88,21 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Room for the moments of `problem`.
+    /// Room for the moments of `problem`'s columns; for those of the rows it is made when they are first asked for.
     pub fn new(problem: &Problem) -> Self {
-        let (n, d) = (problem.row_count(), problem.column_count());
+        let d = problem.column_count();
         Self {
             mean: vec![0.0; d],
             covariance_diagonal: vec![0.0; d],
             column_quadratic_form: vec![0.0; d],
-            residual: vec![0.0; n],
-            latent_variance: vec![0.0; n],
-            sample_precision_diagonal: vec![0.0; n],
             ..Self::default()
+        }
+    }
+
+    /// Room for the moments of so many rows.
+    fn make_room(&mut self, rows: usize) {
+        for values in [&mut self.residual, &mut self.latent_variance, &mut self.sample_precision_diagonal] {
+            values.resize(rows, 0.0);
         }
     }
 }

@@ -202,6 +202,7 @@ impl Posterior for SampleSpace {
             quadratic += self.weight_precision[column] * mean * mean;
             log_determinant -= self.weight_precision[column].ln();
         }
+        moments.make_room(n);
         for ((residual, dual), variance) in moments.residual.iter_mut().zip(&self.dual).zip(&self.row_variance) {
             *residual = dual * variance;
         }

@@ -3,17 +3,21 @@
 //! The rows are cut into a number of chunks that depends on the problem's size alone. Each chunk has its own sums, which
 //! are added in order at the end, so the result does not depend on the number of threads.
 
+use std::ops::Range;
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use crate::math::sum::{STRIP, image_squares};
+use crate::problem::RowBlocks;
 
 /// Rows in one block: 256 rows of 256 columns are half a mebibyte and stay in a second-level cache.
 const BLOCK_ROWS: usize = 256;
 const MOST_CHUNKS: usize = 16;
 
-/// Sums over one chunk of rows and the buffers to form them, which are empty until they are needed.
+/// Sums over one chunk of rows and the buffers to form them, which are empty until they are needed. A single thread has one for
+/// all chunks.
 struct Chunk {
     gram: Mat<f64>,
     projection: Vec<f64>,
@@ -21,6 +25,8 @@ struct Chunk {
     block: Mat<f64>,
     /// A strip of L⁻¹Xᵀ for a block.
     strip: Mat<f64>,
+    /// A block of rows that lie elsewhere.
+    written: Mat<f64>,
 }
 
 /// A chunk with its parts of the residuals and latent variances.
@@ -29,6 +35,7 @@ type Outputs<'a> = ((&'a mut Chunk, &'a mut [f64]), &'a mut [f64]);
 /// The chunks of one problem size.
 pub(super) struct Sweep {
     chunks: Vec<Chunk>,
+    chunk_count: usize,
     chunk_rows: usize,
     par: Par,
 }
@@ -37,49 +44,56 @@ impl Sweep {
     pub(super) fn new(rows: usize, columns: usize, par: Par) -> Self {
         let wanted = (rows / (2 * columns)).clamp(if rows < 128 { 1 } else { 2 }, MOST_CHUNKS).next_power_of_two();
         let chunk_rows = rows.div_ceil(wanted).max(1);
-        Self { chunks: (0..rows.div_ceil(chunk_rows)).map(|_| Chunk::empty()).collect(), chunk_rows, par }
+        let chunk_count = rows.div_ceil(chunk_rows);
+        let buffers = if matches!(par, Par::Seq) { 1 } else { chunk_count };
+        Self { chunks: (0..buffers).map(|_| Chunk::empty()).collect(), chunk_count, chunk_rows, par }
     }
 
-    /// Σ weightᵢ xᵢxᵢᵀ into the lower triangle of `gram` and Σ weightᵢ yᵢxᵢ into `projection`. `rows` is d × n.
+    /// Σ weightᵢ xᵢxᵢᵀ into the lower triangle of `gram` and Σ weightᵢ yᵢxᵢ into `projection`.
     pub(super) fn gram(
         &mut self,
-        rows: MatRef<'_, f64>,
+        rows: RowBlocks<'_>,
         weight: &[f64],
         target: &[f64],
         gram: &mut Mat<f64>,
         projection: &mut [f64],
     ) {
         let chunk_rows = self.chunk_rows;
-        let work = |(c, chunk): (usize, &mut Chunk)| {
-            let start = c * chunk_rows;
-            let length = chunk_rows.min(rows.ncols() - start);
-            chunk.accumulate(
-                rows.subcols(start, length),
-                &weight[start..start + length],
-                &target[start..start + length],
-            );
+        let work = |c: usize, chunk: &mut Chunk| {
+            let range = c * chunk_rows..((c + 1) * chunk_rows).min(target.len());
+            chunk.accumulate(rows, range, weight, target);
         };
-        match self.par {
-            Par::Seq => self.chunks.iter_mut().enumerate().for_each(work),
-            Par::Rayon(_) => self.chunks.par_iter_mut().enumerate().for_each(work),
-        }
-        for column in 0..rows.nrows() {
-            let (first, others) = self.chunks.split_first().expect("at least one chunk");
-            let sum = &mut gram.col_as_slice_mut(column)[column..];
-            sum.copy_from_slice(&first.gram.col_as_slice(column)[column..]);
-            for chunk in others {
-                for (s, v) in sum.iter_mut().zip(&chunk.gram.col_as_slice(column)[column..]) {
-                    *s += v;
+        let mut add = |c: usize, chunk: &Chunk| {
+            for column in 0..rows.column_count() {
+                let sum = &mut gram.col_as_slice_mut(column)[column..];
+                let values = &chunk.gram.col_as_slice(column)[column..];
+                if c == 0 {
+                    sum.copy_from_slice(values);
+                    projection[column] = chunk.projection[column];
+                } else {
+                    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+                    projection[column] += chunk.projection[column];
                 }
             }
-            projection[column] = self.chunks.iter().map(|chunk| chunk.projection[column]).sum();
+        };
+        match self.par {
+            Par::Seq => {
+                for c in 0..self.chunk_count {
+                    work(c, &mut self.chunks[0]);
+                    add(c, &self.chunks[0]);
+                }
+            }
+            Par::Rayon(_) => {
+                self.chunks.par_iter_mut().enumerate().for_each(|(c, chunk)| work(c, chunk));
+                self.chunks.iter().enumerate().for_each(|(c, chunk)| add(c, chunk));
+            }
         }
     }
 
     /// rᵢ = yᵢ − xᵢᵀμ and qᵢ = ‖L⁻¹xᵢ‖² for every row.
     pub(super) fn row_forms(
         &mut self,
-        rows: MatRef<'_, f64>,
+        rows: RowBlocks<'_>,
         inverse_factor: MatRef<'_, f64>,
         mean: &[f64],
         target: &[f64],
@@ -88,19 +102,15 @@ impl Sweep {
     ) {
         let chunk_rows = self.chunk_rows;
         let work = |(c, ((chunk, residual), latent)): (usize, Outputs<'_>)| {
-            let start = c * chunk_rows;
-            let length = residual.len();
-            let part = rows.subcols(start, length);
-            chunk.row_forms(part, inverse_factor, mean, &target[start..start + length], residual, latent);
+            chunk.row_forms(rows, c * chunk_rows, inverse_factor, mean, target, residual, latent);
         };
         match self.par {
-            Par::Seq => self
-                .chunks
-                .iter_mut()
-                .zip(residual.chunks_mut(chunk_rows))
-                .zip(latent_variance.chunks_mut(chunk_rows))
-                .enumerate()
-                .for_each(work),
+            Par::Seq => {
+                let rows = residual.chunks_mut(chunk_rows).zip(latent_variance.chunks_mut(chunk_rows));
+                for (c, (residual, latent)) in rows.enumerate() {
+                    work((c, ((&mut self.chunks[0], residual), latent)));
+                }
+            }
             Par::Rayon(_) => self
                 .chunks
                 .par_iter_mut()
@@ -114,30 +124,29 @@ impl Sweep {
 
 impl Chunk {
     fn empty() -> Self {
-        let [gram, block, strip] = std::array::from_fn(|_| Mat::new());
-        Self { gram, projection: Vec::new(), block, strip }
+        let [gram, block, strip, written] = std::array::from_fn(|_| Mat::new());
+        Self { gram, projection: Vec::new(), block, strip, written }
     }
 
-    fn make_room_for_sums(&mut self, columns: usize, block_rows: usize) {
-        if self.block.ncols() < block_rows {
-            self.gram = Mat::zeros(columns, columns);
-            self.projection = vec![0.0; columns];
-            self.block = Mat::zeros(columns, block_rows);
+    /// Sums over a range of rows.
+    fn accumulate(&mut self, rows: RowBlocks<'_>, range: Range<usize>, weight: &[f64], target: &[f64]) {
+        let d = rows.column_count();
+        let block_rows = BLOCK_ROWS.min(range.len());
+        if self.gram.nrows() < d {
+            self.gram = Mat::zeros(d, d);
+            self.projection = vec![0.0; d];
         }
-    }
-
-    fn accumulate(&mut self, rows: MatRef<'_, f64>, weight: &[f64], target: &[f64]) {
-        let (d, n) = (rows.nrows(), rows.ncols());
-        let block_rows = BLOCK_ROWS.min(n);
-        self.make_room_for_sums(d, block_rows);
-        for start in (0..n).step_by(block_rows) {
-            let length = block_rows.min(n - start);
-            let accumulate = if start == 0 { Accum::Replace } else { Accum::Add };
-            let block = rows.subcols(start, length);
+        for start in range.clone().step_by(block_rows) {
+            let length = block_rows.min(range.end - start);
+            let accumulate = if start == range.start { Accum::Replace } else { Accum::Add };
+            let block = rows.block(start..start + length, &mut self.written);
             let weight = &weight[start..start + length];
             let scaled = if weight.iter().all(|w| *w == 1.0) {
                 block
             } else {
+                if self.block.ncols() < length {
+                    self.block = Mat::zeros(d, block_rows);
+                }
                 for (i, w) in weight.iter().enumerate() {
                     let source = block.col(i).try_as_col_major().expect("rows are contiguous").as_slice();
                     for (scaled, value) in self.block.col_as_slice_mut(i).iter_mut().zip(source) {
@@ -168,25 +177,29 @@ impl Chunk {
         }
     }
 
+    /// Those of as many rows, from `first` on, as there are residuals.
+    #[allow(clippy::too_many_arguments)]
     fn row_forms(
         &mut self,
-        rows: MatRef<'_, f64>,
+        rows: RowBlocks<'_>,
+        first: usize,
         inverse_factor: MatRef<'_, f64>,
         mean: &[f64],
         target: &[f64],
         residual: &mut [f64],
         latent_variance: &mut [f64],
     ) {
-        let (d, n) = (rows.nrows(), rows.ncols());
+        let (d, n) = (rows.column_count(), residual.len());
         let block_rows = BLOCK_ROWS.min(n);
         if self.strip.ncols() < block_rows {
             self.strip = Mat::zeros(STRIP, block_rows);
         }
         for start in (0..n).step_by(block_rows) {
             let length = block_rows.min(n - start);
-            let block = rows.subcols(start, length);
+            let place = first + start..first + start + length;
+            let block = rows.block(place.clone(), &mut self.written);
             let range = start..start + length;
-            residual[range.clone()].copy_from_slice(&target[range.clone()]);
+            residual[range.clone()].copy_from_slice(&target[place]);
             matmul(
                 MatMut::from_column_major_slice_mut(&mut residual[range.clone()], length, 1),
                 Accum::Add,

@@ -12,10 +12,8 @@ use super::{
     weight_correction,
 };
 use crate::math::cholesky::Factor;
-use crate::problem::Problem;
+use crate::problem::{Problem, RowBlocks};
 
-/// Rows whose columns in use are copied together when they are looked at once only.
-const COPIED_ROWS: usize = 16_384;
 /// Share of yᵀy below which a residual sum of squares taken from XᵀX is not trusted.
 const TRUSTED_RESIDUAL: f64 = 1e-6;
 
@@ -38,7 +36,7 @@ pub struct WeightSpace {
     current: Current,
     /// γ per column.
     weight_precision: Vec<f64>,
-    /// ωᵢ/λᵢ.
+    /// ωᵢ/λᵢ; empty until noise per row is asked for.
     row_precision: Vec<f64>,
     par: Par,
 }
@@ -46,16 +44,16 @@ pub struct WeightSpace {
 impl WeightSpace {
     /// Room for `problem`.
     pub fn new(problem: &Problem, par: Par) -> Self {
-        let (n, d) = (problem.row_count(), problem.column_count());
+        let d = problem.column_count();
         Self {
-            sweep: Sweep::new(n, d, par),
+            sweep: Sweep::new(problem.row_count(), d, par),
             precision: Mat::zeros(d, d),
             projection: vec![0.0; d],
             factor: Factor::new(d, par),
             shared: None,
             current: Current::PerRow,
             weight_precision: vec![1.0; d],
-            row_precision: vec![1.0; n],
+            row_precision: Vec::new(),
             par,
         }
     }
@@ -80,6 +78,7 @@ impl WeightSpace {
             }
             RowNoise::PerRow(variances) => {
                 let (mut target_form, mut log_noise) = (0.0, 0.0);
+                self.row_precision.resize(problem.row_count(), 0.0);
                 for (i, precision) in self.row_precision.iter_mut().enumerate() {
                     *precision = problem.row_weight()[i] / variances[i];
                     let y = problem.target()[i];
@@ -87,7 +86,7 @@ impl WeightSpace {
                     log_noise -= (*precision / (2.0 * PI)).ln();
                 }
                 self.sweep.gram(
-                    problem.rows(),
+                    RowBlocks::Here(problem.rows()),
                     &self.row_precision,
                     problem.target(),
                     &mut self.precision,
@@ -105,20 +104,14 @@ impl WeightSpace {
 }
 
 impl WeightSpace {
-    /// Residuals and quadratic forms of all rows. With shared noise they are needed once, in the end: the columns in use are then
-    /// not copied as a whole.
+    /// Residuals and quadratic forms of all rows. With shared noise they are needed once, in the end.
     fn row_forms(&mut self, problem: &Problem, moments: &mut Moments) {
-        let (inverse, target) = (self.factor.inverse(), problem.target());
+        let rows = match self.current {
+            Current::Shared(_) => problem.row_blocks(),
+            Current::PerRow => RowBlocks::Here(problem.rows()),
+        };
         let Moments { mean, residual, latent_variance, .. } = moments;
-        let is_copied = !matches!(self.current, Current::Shared(_)) || problem.has_rows();
-        let length = if is_copied { problem.row_count() } else { COPIED_ROWS };
-        for start in (0..problem.row_count()).step_by(length) {
-            let range = start..(start + length).min(problem.row_count());
-            let (residual, latent) = (&mut residual[range.clone()], &mut latent_variance[range.clone()]);
-            let copy = (!is_copied).then(|| problem.copy_rows(range.clone()));
-            let rows = copy.as_ref().map_or_else(|| problem.rows(), Mat::as_ref);
-            self.sweep.row_forms(rows, inverse, mean, &target[range], residual, latent);
-        }
+        self.sweep.row_forms(rows, self.factor.inverse(), mean, problem.target(), residual, latent_variance);
     }
 }
 
@@ -142,6 +135,7 @@ impl Posterior for WeightSpace {
         let mut quadratic = target_form - explained;
         let limit = cancellation_limit(problem.row_count());
         if target_form > limit || quadratic - prior_form < TRUSTED_RESIDUAL * target_form {
+            moments.residual.resize(problem.row_count(), 0.0);
             problem.residual_of(&moments.mean, &mut moments.residual, self.par);
             let row_precision = |i: usize| problem.row_weight()[i] / noise.variance(i);
             let residual_form: f64 = moments.residual.iter().enumerate().map(|(i, r)| r * r * row_precision(i)).sum();
@@ -172,15 +166,14 @@ impl Posterior for WeightSpace {
     }
 
     fn row_moments(&mut self, problem: &Problem, moments: &mut Moments) {
+        moments.make_room(problem.row_count());
         self.row_forms(problem, moments);
-        if let Current::Shared(variance) = self.current {
-            for (precision, weight) in self.row_precision.iter_mut().zip(problem.row_weight()) {
-                *precision = weight / variance;
-            }
-        }
-        for ((p, q), precision) in
-            moments.sample_precision_diagonal.iter_mut().zip(&mut moments.latent_variance).zip(&self.row_precision)
-        {
+        let Moments { sample_precision_diagonal, latent_variance, .. } = &mut *moments;
+        for (i, (p, q)) in sample_precision_diagonal.iter_mut().zip(latent_variance).enumerate() {
+            let precision = match self.current {
+                Current::Shared(variance) => problem.row_weight()[i] / variance,
+                Current::PerRow => self.row_precision[i],
+            };
             // h = q/λ̃ < 1 in exact arithmetic.
             *q = q.min(1.0 / precision);
             *p = precision * (1.0 - *q * precision);

@@ -11,6 +11,8 @@ use faer::{Accum, Mat, MatMut, MatRef, Par};
 use thiserror::Error;
 
 pub use groups::Groups;
+pub use rows::RowSource;
+pub(crate) use rows::RowBlocks;
 use rows::Rows;
 pub use units::NaturalUnits;
 use units::Sizes;
@@ -62,10 +64,10 @@ pub enum ProblemError {
 
 /// A checked regression problem: `n` rows, `d` columns. Clones share the design matrix and the target.
 #[derive(Debug, Clone)]
-pub struct Problem {
-    rows: Rows,
-    target: Arc<[f64]>,
-    row_weight: Arc<[f64]>,
+pub struct Problem<'a> {
+    rows: Rows<'a>,
+    target: Arc<Vec<f64>>,
+    row_weight: Arc<Vec<f64>>,
     weight_sum: f64,
     log_weight_sum: f64,
     groups: Groups,
@@ -73,7 +75,7 @@ pub struct Problem {
     sizes: OnceLock<Arc<Sizes>>,
 }
 
-impl Problem {
+impl<'a> Problem<'a> {
     /// Checks and copies an n × d design matrix and its n targets. All rows weigh 1, each column is its own group.
     ///
     /// No intercept is added: unless the target has mean zero, give a column of ones and leave it unshrunk
@@ -84,7 +86,8 @@ impl Problem {
 
     /// Checks a transposed design matrix, d × n with one column per row of the table, and its n targets; neither is copied.
     /// Else as [`Problem::new`].
-    pub fn from_rows(rows: Mat<f64>, target: Vec<f64>) -> Result<Self, ProblemError> {
+    pub fn from_rows(rows: Mat<f64>, target: impl Into<Arc<Vec<f64>>>) -> Result<Self, ProblemError> {
+        let target = target.into();
         let (d, n) = (rows.nrows(), rows.ncols());
         if n == 0 {
             return Err(ProblemError::NoRows);
@@ -96,28 +99,32 @@ impl Problem {
             return Err(ProblemError::TargetLength { rows: n, targets: target.len() });
         }
         check_values(&rows, &target)?;
-        Ok(Self::of_known(rows, target))
+        Ok(Self::of_known(Rows::new(rows), target))
     }
 
     /// The same of rows and targets that are known to be finite and of unit size: every column has mean 0 and variance 1, or is 0,
-    /// but the first `ones` columns, which are 1. That is taken on trust and not looked at again.
+    /// but the first `ones` columns, which are 1. That is taken on trust. The rows are written when they are looked at.
     ///
     /// # Panics
     /// If there are no rows or columns, or not one target per row.
-    pub fn from_standard_rows(rows: Mat<f64>, target: Vec<f64>, ones: usize) -> Self {
-        let (d, n) = (rows.nrows(), rows.ncols());
+    pub fn from_standard_source(
+        source: impl RowSource + 'a,
+        target: impl Into<Arc<Vec<f64>>>,
+        ones: usize,
+    ) -> Self {
+        let target = target.into();
+        let (d, n) = (source.column_count(), source.row_count());
         assert!(n > 0 && d > 0 && n == target.len(), "{n} rows, {d} columns, {} targets", target.len());
-        debug_assert!(check_values(&rows, &target).is_ok());
-        let problem = Self::of_known(rows, target);
+        let problem = Self::of_known(Rows::from_source(source), target);
         Self { sizes: Arc::new(Sizes::standard(d, ones)).into(), ..problem }
     }
 
-    fn of_known(rows: Mat<f64>, target: Vec<f64>) -> Self {
-        let (d, n) = (rows.nrows(), rows.ncols());
+    fn of_known(rows: Rows<'a>, target: Arc<Vec<f64>>) -> Self {
+        let (d, n) = (rows.column_count(), rows.row_count());
         Self {
-            rows: Rows::Whole(Arc::new(rows)),
-            target: target.into(),
-            row_weight: vec![1.0; n].into(),
+            rows,
+            target,
+            row_weight: Arc::new(vec![1.0; n]),
             weight_sum: n as f64,
             log_weight_sum: 0.0,
             groups: Groups::one_per_column(d),
@@ -132,7 +139,7 @@ impl Problem {
             return Err(ProblemError::WeightLength { rows: self.row_count(), weights: weights.len() });
         }
         check_row_weights(weights)?;
-        self.row_weight = weights.into();
+        self.row_weight = Arc::new(weights.to_vec());
         self.weight_sum = weights.iter().sum();
         self.log_weight_sum = weights.iter().map(|w| w.ln()).sum();
         self.sizes = OnceLock::new();
@@ -195,19 +202,19 @@ impl Problem {
         self.rows.as_ref()
     }
 
-    /// Whether [`Problem::rows`] needs no copy.
-    pub(crate) fn has_rows(&self) -> bool {
-        self.rows.are_there()
-    }
-
-    /// A copy of some rows: d × as many.
-    pub(crate) fn copy_rows(&self, range: std::ops::Range<usize>) -> Mat<f64> {
-        self.rows.copy(range)
+    /// The same block by block, for those who look once or twice: no matrix is made.
+    pub(crate) fn row_blocks(&self) -> RowBlocks<'_> {
+        self.rows.blocks()
     }
 
     /// The targets, n.
     pub fn target(&self) -> &[f64] {
         &self.target
+    }
+
+    /// The targets and the row weights, to keep when the problem is gone.
+    pub(crate) fn shared_rows(&self) -> [Arc<Vec<f64>>; 2] {
+        [Arc::clone(&self.target), Arc::clone(&self.row_weight)]
     }
 
     /// How often each row counts, n.
@@ -251,9 +258,9 @@ impl Problem {
     }
 
     /// The same rows with only the groups for which `keep` is true.
-    pub(crate) fn select_groups(&self, keep: &[bool]) -> Problem {
+    pub(crate) fn select_groups(&self, keep: &[bool]) -> Problem<'a> {
         Problem {
-            rows: self.rows.part(self.groups.columns_of(keep)),
+            rows: self.rows.part(&self.groups.columns_of(keep)),
             groups: self.groups.select(keep),
             sizes: OnceLock::new(),
             ..self.clone()

@@ -27,8 +27,8 @@ pub(super) struct Effort {
 }
 
 /// Some groups of columns, with their state and the posterior at that state.
-pub(super) struct Active {
-    pub problem: Problem,
+pub(super) struct Active<'a> {
+    pub problem: Problem<'a>,
     /// The whole problem's group that each active group is.
     pub groups: Vec<usize>,
     /// The whole problem's column that each active column is.
@@ -40,9 +40,9 @@ pub(super) struct Active {
     pub objective: f64,
 }
 
-impl Active {
+impl<'a> Active<'a> {
     /// All groups of `problem`.
-    fn all(problem: &Problem, limits: &Limits, posterior: Box<dyn Posterior>, state: State) -> Self {
+    fn all(problem: &Problem<'a>, limits: &Limits, posterior: Box<dyn Posterior>, state: State) -> Self {
         Self {
             problem: problem.clone(),
             groups: (0..problem.groups().count()).collect(),
@@ -57,7 +57,7 @@ impl Active {
 
     /// The groups of `whole` for which `is_active` is true; `state` is already theirs.
     fn part_of(
-        whole: &Problem,
+        whole: &Problem<'a>,
         whole_limits: &Limits,
         is_active: &[bool],
         posterior: impl FnOnce(&Problem) -> Box<dyn Posterior>,
@@ -152,9 +152,9 @@ fn evaluate(
 /// The active part and what decides about the rest.
 pub(super) struct ActiveSet<'a> {
     /// The problem as given.
-    whole: &'a Problem,
+    whole: &'a Problem<'a>,
     whole_limits: Limits,
-    pub active: Active,
+    pub active: Active<'a>,
     /// Groups of the whole problem that must stay, because leaving made the objective worse.
     protected: Vec<bool>,
     /// Inner products of all columns, if there were any when the first left.
@@ -170,7 +170,7 @@ pub(super) struct ActiveSet<'a> {
 impl<'a> ActiveSet<'a> {
     /// All groups, at `state`.
     pub(super) fn new(
-        whole: &'a Problem,
+        whole: &'a Problem<'a>,
         settings: &CheckedSettings,
         whole_limits: Limits,
         state: State,
@@ -208,7 +208,7 @@ impl<'a> ActiveSet<'a> {
     }
 
     /// The groups for which `is_active` is true, at `whole_state`, with the posterior from scratch.
-    fn part(&self, is_active: &[bool], whole_state: &State) -> Active {
+    fn part(&self, is_active: &[bool], whole_state: &State) -> Active<'a> {
         let posterior = |problem: &Problem| route(self.route, problem, self.par);
         let state = keep_groups(whole_state, is_active);
         Active::part_of(self.whole, &self.whole_limits, is_active, posterior, state)

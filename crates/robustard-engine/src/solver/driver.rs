@@ -60,7 +60,7 @@ pub(super) struct Fit<'a> {
 
 impl<'a> Fit<'a> {
     pub(super) fn start(
-        problem: &'a Problem,
+        problem: &'a Problem<'a>,
         settings: &'a CheckedSettings,
         start: Option<&Start>,
         stop: Stop,
@@ -70,7 +70,7 @@ impl<'a> Fit<'a> {
         let limits = Limits::new(problem, settings);
         let mut state = limits.initial_state(problem, settings);
         if let Some(start) = start {
-            start.check(&state)?;
+            start.check(problem, &state)?;
             start.apply(problem, &limits, &mut state);
         }
         let mut fit = Self {
@@ -78,7 +78,7 @@ impl<'a> Fit<'a> {
             plain: state.clone(),
             extrapolated: state.clone(),
             set: ActiveSet::new(problem, settings, limits, state, par),
-            proposal: Proposal::new(problem),
+            proposal: Proposal::new(problem, settings.noise.is_shared()),
             solver: super::solver(settings),
             safeguard: Safeguard::new(settings),
             accelerator: settings.accelerates().then(|| Anderson::new(settings.acceleration_memory)),
@@ -266,7 +266,7 @@ impl<'a> Fit<'a> {
     /// The active groups are others now: room for their steps, and nothing remembered of the old ones.
     fn follow_the_set(&mut self) {
         let Active { problem, state, .. } = &self.set.active;
-        self.proposal = Proposal::new(problem);
+        self.proposal = Proposal::new(problem, state.noise.is_shared());
         self.plain = state.clone();
         self.extrapolated = state.clone();
         self.solver.restart();

@@ -64,8 +64,10 @@ pub(super) fn start(
     if let NoiseModel::Shared(Shared { variance }) = &mut state.noise {
         *variance = variance.clamp(low, high);
     }
-    let variances = grown.noise_variance.iter().map(|variance| (variance * units.noise_variance).clamp(low, high));
-    state.noise_variance = variances.collect();
+    // One per row, or one for all.
+    for (variance, grown) in state.noise_variance.iter_mut().zip(&grown.noise_variance) {
+        *variance = (grown * units.noise_variance).clamp(low, high);
+    }
     super::safeguard::confine(&mut state);
     Some(GrownStart { is_active, state, products })
 }
@@ -113,8 +115,7 @@ fn grow_at_once(
     let (places, precisions, variance) = grow_whole(gram, projection, target_square, &fixed, weight_sum, stop, par)?;
     let learnt = places.into_iter().zip(precisions).filter(|(column, _)| fixed[*column].is_none());
     let (columns, weight_precision) = learnt.unzip();
-    let noise_variance = vec![variance; problem.row_count()];
-    Some(Grown { columns, weight_precision, noise: NoiseModel::shared(variance), noise_variance })
+    Some(Grown { columns, weight_precision, noise: NoiseModel::shared(variance), noise_variance: vec![variance] })
 }
 
 fn grow(problem: &Problem, settings: &CheckedSettings, units: &NaturalUnits, stop: &Stop, par: Par) -> Option<Grown> {

@@ -95,7 +95,7 @@ impl InnerLasso {
         let rows: f64 = (0..problem.row_count())
             .map(|i| {
                 let r = self.residual[i];
-                problem.row_weight()[i] / state.noise_variance[i] * r * r + 2.0 * self.weights.residual[i] * r.abs()
+                problem.row_weight()[i] / state.variance(i) * r * r + 2.0 * self.weights.residual[i] * r.abs()
             })
             .sum();
         rows + norms.iter().zip(&self.weights.weight).map(|(square, w)| 2.0 * w * square.sqrt()).sum::<f64>()
@@ -106,7 +106,7 @@ impl InnerLasso {
         let Point { problem, state, .. } = point;
         let (n, d) = (problem.row_count(), problem.column_count());
         let groups = problem.groups();
-        let c = |i: usize| problem.row_weight()[i] / state.noise_variance[i];
+        let c = |i: usize| problem.row_weight()[i] / state.variance(i);
         let gamma = |j: usize| state.weight_precision[groups.of_column()[j]];
         if !self.warm {
             self.u.copy_from_slice(&point.moments.mean);

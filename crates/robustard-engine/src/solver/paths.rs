@@ -15,7 +15,7 @@ struct Snapshot {
     iteration: usize,
     /// 1/γ of each group of the whole problem; 0 where pruned.
     groups: Vec<f64>,
-    /// 1/λ of the watched rows.
+    /// 1/λ of the watched rows; one for all when the noise is shared.
     rows: Vec<f64>,
 }
 
@@ -105,7 +105,7 @@ impl PathRecorder {
             rows: rows
                 .iter()
                 .filter(|&&row| self.is_watched(row))
-                .map(|&row| path(row, &|snapshot| snapshot.rows[row / self.row_step]))
+                .map(|&row| path(row, &|snapshot| snapshot.rows[(row / self.row_step).min(snapshot.rows.len() - 1)]))
                 .collect(),
         }
     }

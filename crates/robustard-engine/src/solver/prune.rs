@@ -151,7 +151,7 @@ fn sums_from_products(products: &InnerProducts, point: &Point<'_>, active: &[usi
 
 fn sums_from_rows(whole: &Problem, point: &Point<'_>, columns: &[usize]) -> ColumnSums {
     let Point { problem, state, moments, .. } = point;
-    let precision = |i: usize| problem.row_weight()[i] / state.noise_variance[i];
+    let precision = |i: usize| problem.row_weight()[i] / state.variance(i);
     let weighted =
         Mat::from_fn(problem.row_count(), columns.len(), |i, k| precision(i) * whole.rows()[(columns[k], i)]);
     let mut cross = Mat::<f64>::zeros(problem.column_count(), columns.len());

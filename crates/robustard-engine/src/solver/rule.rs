@@ -8,7 +8,7 @@ use crate::state::State;
 /// A state and the posterior at it.
 pub struct Point<'a> {
     /// The problem.
-    pub problem: &'a Problem,
+    pub problem: &'a Problem<'a>,
     /// (γ, λ).
     pub state: &'a State,
     /// The posterior's moments at the state.
@@ -33,22 +33,23 @@ pub struct Proposal {
     pub weight_precision: Vec<f64>,
     /// λ of shared noise.
     pub shared_variance: f64,
-    /// e²ᵢ of per-row noise.
+    /// e²ᵢ of per-row noise; empty when the noise is shared.
     pub second_moment: Vec<f64>,
-    /// λᵢ of per-row noise, when given outright.
+    /// λᵢ of per-row noise, when given outright; empty when the noise is shared.
     pub noise_variance: Vec<f64>,
     /// Which of the two is meant.
     pub noise_step: NoiseStep,
 }
 
 impl Proposal {
-    /// Room for proposals about `problem`.
-    pub fn new(problem: &Problem) -> Self {
+    /// Room for proposals about `problem`, whose noise is shared or not.
+    pub fn new(problem: &Problem, is_shared: bool) -> Self {
+        let rows = if is_shared { 0 } else { problem.row_count() };
         Self {
             weight_precision: vec![1.0; problem.groups().count()],
             shared_variance: 1.0,
-            second_moment: vec![1.0; problem.row_count()],
-            noise_variance: vec![1.0; problem.row_count()],
+            second_moment: vec![1.0; rows],
+            noise_variance: vec![1.0; rows],
             noise_step: NoiseStep::SecondMoment,
         }
     }

@@ -71,9 +71,10 @@ impl Limits {
         });
         let [low, high] = self.noise_variance;
         let variance = (settings.initial_noise_variance * self.units.noise_variance).clamp(low, high);
+        let distinct = if settings.noise.is_shared() { 1 } else { problem.row_count() };
         State {
             weight_precision: weight_precision.collect(),
-            noise_variance: vec![variance; problem.row_count()],
+            noise_variance: vec![variance; distinct],
             noise: NoiseModel::new(settings.noise, variance),
         }
     }

@@ -55,9 +55,13 @@ pub(crate) struct Uncertainty {
 impl Uncertainty {
     /// At the state whose posterior has these `moments`; without inflation if the widened posterior cannot be factorised.
     pub(super) fn new(problem: &Problem, state: &State, moments: &Moments, posterior: &mut dyn Posterior) -> Self {
-        let second_moment: Vec<f64> =
-            moments.residual.iter().zip(&moments.latent_variance).map(|(r, q)| r * r + q).collect();
-        let inflation = state.noise.inflation(&second_moment, problem.row_weight());
+        let inflation = if state.noise.is_shared() {
+            1.0
+        } else {
+            let errors = moments.residual.iter().zip(&moments.latent_variance);
+            let second_moment: Vec<f64> = errors.map(|(r, q)| r * r + q).collect();
+            state.noise.inflation(&second_moment, problem.row_weight())
+        };
         if inflation > 1.0 {
             let mut wide = Moments::new(problem);
             let variance: Vec<f64> = state.noise_variance.iter().map(|v| inflation * v).collect();

@@ -47,12 +47,12 @@ pub enum StartError {
 
 impl Start {
     /// Whether it is of this problem's size and of this state's noise.
-    pub(super) fn check(&self, state: &State) -> Result<(), StartError> {
+    pub(super) fn check(&self, problem: &Problem, state: &State) -> Result<(), StartError> {
         let length = |what, expected: usize, found: usize| {
             if expected == found { Ok(()) } else { Err(StartError::Length { what, expected, found }) }
         };
         length("weight precisions", state.weight_precision.len(), self.weight_precision.len())?;
-        length("noise variances", state.noise_variance.len(), self.noise_variance.len())?;
+        length("noise variances", problem.row_count(), self.noise_variance.len())?;
         if std::mem::discriminant(&self.noise) != std::mem::discriminant(&state.noise) {
             return Err(StartError::Noise { expected: state.noise.name(), found: self.noise.name() });
         }

@@ -46,7 +46,7 @@ impl Stopping {
     /// Notes the step from `state` to `next`; `noise_moved` is false in iterations that leave λ alone.
     pub(super) fn observe(&mut self, state: &State, next: &State, noise_moved: bool) -> Change {
         if noise_moved {
-            self.noise_change = relative_change(state.distinct_variances(), next.distinct_variances());
+            self.noise_change = relative_change(&state.noise_variance, &next.noise_variance);
         }
         let change = Change {
             weights: relative_change(&state.weight_precision, &next.weight_precision),

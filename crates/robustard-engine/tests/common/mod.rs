@@ -64,7 +64,7 @@ impl Synthetic {
         SyntheticData { x, y, theta, support, outliers }
     }
 
-    pub fn problem(&self, seed: u64) -> Problem {
+    pub fn problem(&self, seed: u64) -> Problem<'static> {
         let data = self.draw(seed);
         Problem::new(data.x.as_ref(), &data.y).unwrap()
     }
@@ -162,7 +162,7 @@ pub const DATA_SETS: [&str; 9] =
 
 /// The paper's tabular design and the rows left out of it.
 pub struct FourierSplit {
-    pub problem: Problem,
+    pub problem: Problem<'static>,
     /// Features of the test rows.
     pub test: Mat<f64>,
     /// Their targets, clean, in the training target's standard deviations.
