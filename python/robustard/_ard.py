@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ._base import Regression
-from ._core import Floats
+from ._data import Floats
 
 #: Hyperpriors below this change nothing that can be seen.
 _WEAK_PRIOR = 1e-3

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from . import _frames
-from ._core import Core, Floats
+from ._core import Core
+from ._data import Floats
 from ._robustard import Frame
 
 

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
-from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 from joblib import effective_n_jobs
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_array,
-    check_is_fitted,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted
 
 from . import _frames
+from ._calls import Progress, description, to_json
+from ._data import Data, Floats, is_matrix
 from ._robustard import Fitted, Frame, fit_numbers, fit_table
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ._robustard import Call
+    from ._robustard import Call, Names
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-
-#: Dense bytes of a sparse matrix above which there is a warning.
-LARGE_DENSE = 100_000_000
 
 #: Fewer rows than these are predicted at once, without threads.
 _FEW_ROWS = 64
@@ -68,29 +57,22 @@ class LeaveOneOut(NamedTuple):
     optimistic: bool
 
 
-class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class Core(Data):
     """Data in, a fitted model, predictions out."""
 
     # Set by fit.
-    n_features_in_: int
-    feature_names_in_: npt.NDArray[np.object_]
     n_iter_: int
     status_: str
     converged_: bool
     features_: str
     noise_: str
 
-    #: What the engine calls the input columns.
-    _column_names: list[str]
     #: The fitted model, and where its rows are among those given to fit.
     _fitted: Fitted
     _rows: npt.NDArray[np.intp]
     _row_count: int
     #: X, its kind, y and sample_weight as fit had them: no copies.
     _training: tuple[Any, _frames.Kind | None, Floats, Any]
-
-    #: Whether tables may have more columns than the model, as for models from files.
-    _selects_columns: bool = False
 
     def _options(self) -> dict[str, Any]:
         """The engine's options by name, without those that speak of columns."""
@@ -101,105 +83,6 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if jobs is not None and (isinstance(jobs, bool) or int(jobs) != jobs or jobs == 0 or jobs < -1):
             raise ValueError(f"n_jobs is {jobs!r}; it must be None, -1 (all cores) or a number of threads above 0")
         return int(effective_n_jobs(jobs))
-
-    # ---- data in ----------------------------------------------------------------------------------------------
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = getattr(self, "missing", "error") in ("drop", "impute")
-        return tags
-
-    def _inputs(self, X: Any, reset: bool) -> tuple[Any, _frames.Kind | None, list[str]]:
-        """The inputs, checked as scikit-learn does, with the names that the engine knows them by."""
-        kind = _frames.kind_of(X)
-        if kind is not None:
-            X = _frames.as_table(X, kind)
-            kind = "pyarrow" if kind == "arrow" else kind
-            if self._selects_columns and not reset:
-                X = _frames.select(X, kind, self._column_names)
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and kind == "pyarrow":
-                # scikit-learn does not ask Arrow tables for their names.
-                self.feature_names_in_ = np.asarray(X.column_names, dtype=object)
-            if _frames.row_count(X, kind) == 0:
-                raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
-            if X.shape[1] == 0:
-                raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        else:
-            if hasattr(X, "toarray"):
-                dense = 8 * int(np.prod(X.shape))
-                if dense > LARGE_DENSE:
-                    warnings.warn(
-                        f"the sparse matrix becomes a dense one of {dense / 1e9:.1f} GB; "
-                        "select columns first if that is too large",
-                        UserWarning,
-                        stacklevel=4,
-                    )
-            X = validate_data(
-                self,
-                X,
-                reset=reset,
-                accept_sparse=True,
-                dtype=np.float64,
-                ensure_all_finite="allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True,
-            )
-            if hasattr(X, "toarray"):
-                X = X.toarray()
-        if reset:
-            self._selects_columns = False
-            self._column_names = self._engine_names()
-        return X, kind, self._column_names
-
-    def _engine_names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            counts = Counter(names)
-            repeated = sorted({name for name in names if counts[name] > 1})
-            if repeated:
-                raise ValueError(f"more than one column is called {repeated[0]!r}; give each a name of its own")
-            return [str(name) for name in names]
-        return [f"x{place}" for place in range(self.n_features_in_)]
-
-    def _target(self, y: Any) -> tuple[Floats, str]:
-        if y is None:
-            raise ValueError(f"requires y to be passed, but the target y is None: {type(self).__name__} is a regressor")
-        name = getattr(y, "name", None)
-        y = column_or_1d(y, warn=True)
-        finite = "allow-nan" if getattr(self, "missing", "error") == "drop" else True
-        y = check_array(
-            y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0, ensure_all_finite=finite
-        )
-        name = name if isinstance(name, str) and name else "y"
-        return y, self._free_name(name)
-
-    def _free_name(self, name: str, *taken: str) -> str:
-        while name in self._column_names or name in taken:
-            name += "_"
-        return name
-
-    def _categories(self) -> list[str]:
-        """The columns that the user calls categories, by name."""
-        given = getattr(self, "categorical", None)
-        if given is None:
-            return []
-        if isinstance(given, str):
-            given = [given]
-        if not isinstance(given, (list, tuple, set, np.ndarray)):
-            raise ValueError(f"categorical is {given!r}; it must be a list of names or places of columns")
-        names = []
-        for column in given:
-            if isinstance(column, str) and column in self._column_names:
-                names.append(column)
-            elif isinstance(column, str):
-                raise ValueError(f"categorical names the column {column!r}, which does not exist")
-            elif isinstance(column, (bool, np.bool_)) or not isinstance(column, (int, np.integer)):
-                raise ValueError(f"categorical has {column!r}; it must hold names or places of columns")
-            elif 0 <= column < len(self._column_names):
-                names.append(self._column_names[column])
-            else:
-                raise ValueError(f"categorical names column {column}, but there are {len(self._column_names)} columns")
-        return names
 
     # ---- fit --------------------------------------------------------------------------------------------------
 
@@ -252,19 +135,29 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             "strict": False,
             "keep_constant": True,
         }
-        progress = _Progress() if getattr(self, "verbose", 0) else None
+        progress = Progress() if getattr(self, "verbose", 0) else None
         call: Call = {
-            "options": _to_json(self._options()),
+            "options": to_json(self._options()),
             "threads": self._threads(),
             "progress": progress,
-            "estimator": _description(self),
+            "estimator": description(self),
         }
         # Arrays that must not have missing values were checked on the way in.
         is_checked = kind is None and columns["missing"] == "error"
         numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
         if numbers is not None and (is_checked or not np.isnan(np.sum(numbers))) and _is_plain(y, weights):
-            columns["include"] = names
-            fitted = fit_numbers(numbers, y, weights, json.dumps(columns), call)
+            called: Names = {
+                "inputs": names,
+                "target": target,
+                "weights": columns["weights"],
+                "missing": columns["missing"],
+            }
+            try:
+                fitted = fit_numbers(numbers, y, weights, called, call)
+            except ValueError:
+                # What is not finite is refused in scikit-learn's words.
+                check_array(numbers, input_name="X", estimator=self)
+                raise
         else:
             frame, known = _frames.to_frame(X, kind, names, given)
             columns["categorical"] = [*given, *known]
@@ -416,8 +309,7 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """The inputs as a matrix, if the model takes all of them as they are; what scikit-learn would check is checked."""
         if not self._fitted.is_numeric or self._fitted.missing != "error":
             return None
-        is_matrix = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
-        if is_matrix and len(X) > 0 and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
+        if is_matrix(X) and X.shape[1] == self.n_features_in_ and not hasattr(self, "feature_names_in_"):
             # The usual case costs no more than a look; the engine refuses what is not finite.
             matrix: Floats = X
             return matrix
@@ -575,66 +467,6 @@ class Core(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 _ASKED_FOR = [name for name, value in vars(Core).items() if isinstance(value, cached_property)]
 
 
-def _description(estimator: BaseEstimator) -> str:
-    """The class and the parameters that a file can hold, so that a saved model comes back as itself."""
-    parameters = estimator.get_params(deep=False)
-    plain = {name: _plain(value) for name, value in parameters.items() if _plain(value) is not _UNKNOWN}
-    return json.dumps({"class": type(estimator).__name__, "parameters": plain})
-
-
-#: What a file cannot hold.
-_UNKNOWN = object()
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(inner) for inner in value]
-    return _UNKNOWN
-
-
 def _is_plain(target: Floats, weights: Floats | None) -> bool:
     """Whether every row has a target and counts."""
     return bool(np.isfinite(target).all()) and (weights is None or bool((weights > 0).all()))
-
-
-class _Progress:
-    """One line on standard error, written over itself."""
-
-    def __init__(self) -> None:
-        self._width = 0
-
-    def __call__(self, stage: str, record: tuple[int, float, int] | None) -> None:
-        line = stage
-        if record is not None:
-            iteration, objective, columns = record
-            line += f", iteration {iteration}, objective {objective:.6g}, {columns} columns"
-        print("\r" + line.ljust(self._width), end="", file=sys.stderr, flush=True)
-        self._width = len(line)
-
-    def end(self) -> None:
-        if self._width:
-            print(file=sys.stderr)
-
-
-def _to_json(options: dict[str, Any]) -> str:
-    """Options as the engine reads them; what is no number, text or list is named."""
-
-    def plain(name: str, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(key, inner) for key, inner in value.items()}
-        if isinstance(value, (list, tuple, np.ndarray)):
-            return [plain(name, inner) for inner in value]
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, float) and not np.isfinite(value):
-            raise ValueError(f"{name} is {value}; it must be finite")
-        if value is not None and not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"{name} is {value!r}; it must be a number, a text or a list of numbers")
-        return value
-
-    return json.dumps(plain("options", options))

@@ -16,6 +16,12 @@ class Call(TypedDict):
     progress: Progress | None
     estimator: str
 
+class Names(TypedDict):
+    inputs: list[str]
+    target: str
+    weights: str | None
+    missing: str
+
 @final
 class Frame:
     @staticmethod
@@ -84,5 +90,5 @@ class Fitted:
 
 def option_names() -> list[str]: ...
 def fit_table(frame: Frame, columns: str, call: Call) -> Fitted: ...
-def fit_numbers(inputs: Floats, target: Floats, weights: Floats | None, columns: str, call: Call) -> Fitted: ...
+def fit_numbers(inputs: Floats, target: Floats, weights: Floats | None, names: Names, call: Call) -> Fitted: ...
 def load(path: str | PathLike[str]) -> Fitted: ...

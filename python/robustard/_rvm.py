@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
-from ._core import Floats
+from ._data import Floats
 from ._joint import Tunable
 from ._settings import Settings, keep, takes_settings
 

@@ -21,7 +21,7 @@ from sklearn.linear_model import ARDRegression as SklearnARD
 from threadpoolctl import threadpool_limits
 
 from . import RVM, ARDRegression, JointARD, __version__
-from ._core import Floats
+from ._data import Floats
 
 Table = tuple[Floats, Floats]
 

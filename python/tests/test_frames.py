@@ -52,14 +52,14 @@ def test_sparse_matrices(line):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         linear().fit(sparse.csr_array(X), y)
-    from robustard import _core
+    from robustard import _data
 
-    before, _core.LARGE_DENSE = _core.LARGE_DENSE, 1000
+    before, _data.LARGE_DENSE = _data.LARGE_DENSE, 1000
     try:
         with pytest.warns(UserWarning, match="dense"):
             linear().fit(sparse.csr_array(X), y)
     finally:
-        _core.LARGE_DENSE = before
+        _data.LARGE_DENSE = before
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "arrow"])

@@ -154,13 +154,13 @@ def test_a_forked_process_can_fit():
 
 
 def test_an_exception_of_progress_ends_the_fit(monkeypatch):
-    from robustard import _core
+    from robustard import _calls, _core
 
-    class Broken(_core._Progress):
+    class Broken(_calls.Progress):
         def __call__(self, *arguments) -> None:
             raise RuntimeError("enough")
 
-    monkeypatch.setattr(_core, "_Progress", Broken)
+    monkeypatch.setattr(_core, "Progress", Broken)
     X, y = table()
     with pytest.raises(RuntimeError, match="enough"):
         slow(verbose=1).fit(X, y)

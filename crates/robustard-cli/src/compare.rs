@@ -3,13 +3,12 @@
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::Args;
-use robustard::engine::metrics::standard_deviation;
 use robustard::features::FeatureKind;
-use robustard::metrics::mean;
-use robustard::{Choice, Control, Fold, Options, Preset, Recipe, Scores, Settings, Standardizer, Stop, folds};
+use robustard::{
+    Choice, Control, Fold, Options, Preset, Recipe, Scores, Settings, Standardizer, Stop, TargetScale, folds, validate,
+};
 use robustard_baselines::Baseline;
 use robustard_table::{EncodeOptions, Encoder, Missing, Table, TableData, TableModel, read};
 use serde_json::json;
@@ -171,34 +170,30 @@ fn cross_validate(
 ) -> Outcome<Option<Scores>> {
     let target = table.role(&columns.target, "the target")?;
     let control = Control::new().with_stop(stop.clone());
-    let mut scores = Scores::default();
-    for (fold, Fold { train, test }) in folds.iter().enumerate() {
-        show(fold);
+    let mut done = 0;
+    let scores = validate(folds, &control, |Fold { train, test }, scores| -> Outcome<()> {
+        show(done);
+        done += 1;
         let (train, test_rows) = (table.take(train), table.take(test));
         let of = |rows: &[usize]| -> Vec<f64> { rows.iter().map(|&row| target[test[row]]).collect() };
-        let start = Instant::now();
         match &method.fitter {
             Fitter::Ard(recipe) => {
-                let fitted = TableModel::fit(&train, columns, recipe, &control)?;
-                scores.elapsed += start.elapsed();
-                if stop.is_raised() {
-                    return Ok(None);
-                }
-                let prediction = fitted.model.predict(&test_rows, &Control::new())?;
+                let fitted = scores.timed(|| TableModel::fit(&train, columns, recipe, &control))?;
+                let prediction = fitted.model.predict(&test_rows, &control)?;
                 scores.add(&of(&prediction.rows), &prediction.values)?;
             }
             Fitter::Baseline(baseline) => {
-                let (rows, mean, std) = predict_baseline(*baseline, columns, &train, &test_rows)?;
-                scores.elapsed += start.elapsed();
+                let (rows, mean, std) = scores.timed(|| predict_baseline(*baseline, columns, &train, &test_rows))?;
                 let predicted = of(&rows).into_iter().zip(mean).zip(std);
                 predicted.for_each(|((actual, mean), std)| scores.add_normal(actual, mean, std));
-                if stop.is_raised() {
-                    return Ok(None);
-                }
             }
         }
+        Ok(())
+    });
+    match scores {
+        Err(_) if stop.is_raised() => Ok(None),
+        scores => scores.map(Some),
     }
-    Ok(Some(scores))
 }
 
 /// The test rows predicted, their means and standard deviations.
@@ -212,14 +207,12 @@ fn predict_baseline(
     let TableData { dataset, .. } = encoder.data(train)?;
     let inputs = dataset.inputs();
     let scale = Standardizer::fit(inputs.as_ref());
-    let (centre, deviation) = (mean(dataset.target()), standard_deviation(dataset.target()));
-    let deviation = if deviation > 0.0 { deviation } else { 1.0 };
-    let standard: Vec<f64> = dataset.target().iter().map(|y| (y - centre) / deviation).collect();
-    let fitted = baseline.fit(scale.transform(inputs.as_ref()).as_ref(), &standard, 0)?;
+    let target = TargetScale::of_values(dataset.target());
+    let fitted = baseline.fit(scale.transform(inputs.as_ref()).as_ref(), &target.standardize(dataset.target()), 0)?;
     let (new, rows) = encoder.inputs(test)?;
     let prediction = fitted.predict(scale.transform(new.as_ref()).as_ref())?;
-    let mean = prediction.mean.iter().map(|mean| centre + deviation * mean).collect();
-    let std = prediction.variance.iter().map(|variance| deviation * variance.max(1e-18).sqrt()).collect();
+    let mean = prediction.mean.iter().map(|mean| target.unscaled(*mean)).collect();
+    let std = prediction.variance.iter().map(|variance| target.difference(variance.max(1e-18).sqrt())).collect();
     Ok((rows, mean, std))
 }
 

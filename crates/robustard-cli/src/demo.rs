@@ -60,7 +60,7 @@ fn table(data: &Motorcycle, rows: &[usize]) -> Table {
 /// Fits all powers of time.
 fn fit(table: &Table, settings: &Settings) -> Outcome<TableModel> {
     let features = Choice::Given(FeatureKind::polynomial(DEGREE)?);
-    let recipe = Recipe::new(features, Choice::Given(settings.noise)).with_settings(settings.clone())?;
+    let recipe = Recipe::new(features, Choice::Given(settings.noise))?.with_settings(settings.clone())?;
     Ok(TableModel::fit(table, &EncodeOptions::new(TARGET), &recipe, &Control::new())?.model)
 }
 

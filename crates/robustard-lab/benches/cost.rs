@@ -53,7 +53,8 @@ fn plain(noise: Noise) -> Recipe {
         ..Settings::default().with_noise(noise)
     };
     let fourier = FeatureKind::fourier(256).expect("so many features are fine");
-    let recipe = Recipe::new(Choice::Given(fourier), Choice::Given(noise)).with_lengthscale(Lengthscale::Usual);
+    let recipe = Recipe::new(Choice::Given(fourier), Choice::Given(noise));
+    let recipe = recipe.and_then(|recipe| recipe.with_lengthscale(Lengthscale::Usual));
     recipe.and_then(|recipe| recipe.with_settings(settings)).expect("the settings are in range")
 }
 

@@ -56,10 +56,10 @@ impl Method {
         let [shared, robust] = [Noise::Shared, Noise::default()].map(Choice::Given);
         let recipe = match self {
             Self::Default | Self::Cleaned => Recipe::default(),
-            Self::LearntShared => Recipe::new(smooth, shared),
-            Self::FixedShared => Recipe::new(fourier, shared).with_lengthscale(Lengthscale::Usual)?,
-            Self::FixedRobust => Recipe::new(fourier, robust).with_lengthscale(Lengthscale::Usual)?,
-            Self::Paper => Recipe::new(fourier, robust)
+            Self::LearntShared => Recipe::new(smooth, shared)?,
+            Self::FixedShared => Recipe::new(fourier, shared)?.with_lengthscale(Lengthscale::Usual)?,
+            Self::FixedRobust => Recipe::new(fourier, robust)?.with_lengthscale(Lengthscale::Usual)?,
+            Self::Paper => Recipe::new(fourier, robust)?
                 .with_settings(Settings::preset(Preset::Paper))?
                 .with_lengthscale(Lengthscale::Usual)?,
         };

@@ -82,27 +82,38 @@ pub fn fit_table(py: Python<'_>, frame: &Frame, columns: &str, call: Call<'_>) -
     Ok(Fitted { model: fitted.model.with_estimator(&call.estimator), notes: fitted.notes, interrupted })
 }
 
+/// What the columns of numbers are called, and what is done where they are missing.
+#[derive(FromPyObject)]
+pub struct Names {
+    #[pyo3(item)]
+    inputs: Vec<String>,
+    #[pyo3(item)]
+    target: String,
+    #[pyo3(item)]
+    weights: Option<String>,
+    #[pyo3(item)]
+    missing: String,
+}
+
 /// Fits numbers: all rows of a matrix of any layout, which is not copied on the way.
 #[pyfunction]
-#[pyo3(signature = (inputs, target, weights, columns, call))]
 pub fn fit_numbers(
     py: Python<'_>,
     inputs: PyReadonlyArray2<'_, f64>,
     target: PyReadonlyArray1<'_, f64>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
-    columns: &str,
+    names: Names,
     call: Call<'_>,
 ) -> PyResult<Fitted> {
-    let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
+    let missing = serde_json::from_value(names.missing.into()).map_err(bad_value)?;
     let matrix = view(&inputs);
     let target = target.as_slice().map_err(bad_value)?;
     let mut dataset =
-        Dataset::new(matrix, target).and_then(|data| data.with_names(&columns.include)).map_err(bad_value)?;
+        Dataset::new(matrix, target).and_then(|data| data.with_names(&names.inputs)).map_err(bad_value)?;
     if let Some(weights) = &weights {
         dataset = dataset.with_weights(weights.as_slice().map_err(bad_value)?).map_err(bad_value)?;
     }
-    let EncodeOptions { target, include, weights, missing, .. } = columns;
-    let encoder = Encoder::of_numbers(include, target, weights, missing);
+    let encoder = Encoder::of_numbers(names.inputs, names.target, names.weights, missing);
     let (model, interrupted) =
         run(py, &call, |recipe, control| TableModel::fit_data(encoder, &dataset, recipe, control))?;
     Ok(Fitted { model: model.with_estimator(&call.estimator), notes: Vec::new(), interrupted })

@@ -196,7 +196,7 @@ fn main() {
             }
         });
         let started = Instant::now();
-        let recipe = Recipe::new(linear, noise);
+        let recipe = Recipe::new(linear, noise).expect("parts that go together");
         let Fitted { model, .. } =
             TableModel::fit(&table, &EncodeOptions::new("y"), &recipe, &control).expect("the table can be fitted");
         let seconds = started.elapsed().as_secs_f64();

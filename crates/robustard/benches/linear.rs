@@ -32,7 +32,8 @@ fn main() {
         let product = median(|| matmul(gram.as_mut(), Accum::Replace, inputs.transpose(), inputs, 1.0, Par::Seq));
         for (name, solver) in [("em", SolverKind::Em), ("growing", SolverKind::Growing)] {
             let control = Control::new().with_threads(1).expect("one thread");
-            let recipe = Recipe::new(Choice::Given(FeatureKind::linear()), Choice::Given(Noise::Shared));
+            let recipe = Recipe::new(Choice::Given(FeatureKind::linear()), Choice::Given(Noise::Shared))
+                .expect("parts that go together");
             let settings = Settings { solver, ..recipe.settings().clone() };
             let recipe = recipe.with_settings(settings).expect("settings that go together");
             let mut iterations = 0;
@@ -66,7 +67,8 @@ fn draw(rows: usize, columns: usize, correlation: f64) -> (Vec<f64>, Vec<f64>) {
     let weights: Vec<f64> = (0..columns).map(|j| if j % 10 == 0 { normal() } else { 0.0 }).collect();
     let mut values: Vec<f64> = (0..rows * columns).map(|_| normal()).collect();
     for row in values.chunks_mut(columns) {
-        (1..columns).for_each(|j| row[j] = correlation * row[j - 1] + (1.0 - correlation * correlation).sqrt() * row[j]);
+        (1..columns)
+            .for_each(|j| row[j] = correlation * row[j - 1] + (1.0 - correlation * correlation).sqrt() * row[j]);
     }
     let line = |row: &[f64]| row.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>();
     let target = values.chunks(columns).map(|row| line(row) + normal()).collect();

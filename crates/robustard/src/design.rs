@@ -18,12 +18,18 @@ const BLOCK: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TargetScale {
     /// Mean; 0 without an intercept.
-    pub mean: f64,
+    mean: f64,
     /// Standard deviation; 1 for a constant target.
-    pub deviation: f64,
+    deviation: f64,
 }
 
 impl TargetScale {
+    /// Of values that all count once, about their mean.
+    pub fn of_values(target: &[f64]) -> Self {
+        let standard = Standardizer::fit(ColRef::from_slice(target).as_mat());
+        Self { mean: standard.mean[0], deviation: standard.scale[0] }
+    }
+
     pub(crate) fn of(dataset: &Dataset<'_>, intercept: bool) -> Self {
         let column = ColRef::from_slice(dataset.target()).as_mat();
         let standard = match dataset.weights() {
@@ -34,7 +40,7 @@ impl TargetScale {
     }
 
     /// The target in standard units.
-    pub(crate) fn standardize(&self, target: &[f64]) -> Vec<f64> {
+    pub fn standardize(&self, target: &[f64]) -> Vec<f64> {
         target.iter().map(|y| (y - self.mean) / self.deviation).collect()
     }
 
@@ -46,6 +52,16 @@ impl TargetScale {
     /// A difference of values in the target's units.
     pub fn difference(&self, standard: f64) -> f64 {
         self.deviation * standard
+    }
+
+    /// A difference of values in standard units.
+    pub fn standard_difference(&self, difference: f64) -> f64 {
+        difference / self.deviation
+    }
+
+    /// Predictions in the target's units.
+    pub(crate) fn prediction(&self, standard: robustard_engine::Prediction) -> robustard_engine::Prediction {
+        standard.scaled(self.mean, self.deviation)
     }
 
     /// A variance in squared target units.
@@ -66,17 +82,6 @@ pub struct Beyond {
     pub name: String,
     /// In so many rows.
     pub rows: usize,
-}
-
-/// What a design makes of rows.
-#[derive(Debug, Clone)]
-pub struct Applied {
-    /// One column per row: the intercept, if there is one, then the features, in standard units.
-    pub rows: Mat<f64>,
-    /// How far each row lies from what the features know; none for features that know everything.
-    pub(crate) gaps: Option<Vec<Gap>>,
-    /// Inputs outside the range, each with the number of rows: (input, rows).
-    pub(crate) beyond: Vec<(usize, usize)>,
 }
 
 /// From inputs to the columns of a linear model, and from its weights back to the user's units.
@@ -254,6 +259,15 @@ impl Design {
         if self.intercept { problem.with_unshrunk(0) } else { Ok(problem) }
     }
 
+    /// The precisions that a fit of this design has learnt, one per group of columns; that of the intercept, which is fixed, is 1.
+    pub(crate) fn group_precisions(&self, model: &FittedModel) -> Vec<f64> {
+        let groups = model.groups();
+        let mut precisions = vec![1.0; groups.iter().max().map_or(0, |last| last + 1)];
+        groups.iter().zip(model.weight_precision()).for_each(|(&group, precision)| precisions[group] = *precision);
+        precisions[..self.first()].fill(1.0);
+        precisions
+    }
+
     /// A start of the features' groups with that of the intercept's, whose precision is fixed.
     pub(crate) fn start(&self, mut start: Start) -> Start {
         if self.intercept {
@@ -294,13 +308,38 @@ impl Design {
         self.map.gaps(standard, features.as_ref())
     }
 
-    /// The columns of new rows (m × p), how far they lie from what the features know, and which inputs are out of range.
-    pub(crate) fn apply(&self, inputs: MatRef<'_, f64>, par: Par) -> Applied {
-        let standard = self.inputs.transform(inputs);
-        let mut rows = Mat::zeros(self.column_count(), inputs.nrows());
-        let gaps = self.write(standard.as_ref(), rows.as_mut(), par);
-        let beyond = self.map.range().map_or_else(Vec::new, |range| range.beyond(standard.as_ref()));
-        Applied { rows, gaps, beyond }
+    /// New rows (m × p) in standard units: done once, for all that follows.
+    pub(crate) fn standardize(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+        self.inputs.transform(inputs)
+    }
+
+    /// The columns of standardized inputs, and how far they lie from what the features know.
+    pub(crate) fn columns(&self, standard: MatRef<'_, f64>, par: Par) -> (Mat<f64>, Option<Vec<Gap>>) {
+        let mut rows = Mat::zeros(self.column_count(), standard.nrows());
+        let gaps = self.write(standard, rows.as_mut(), par);
+        (rows, gaps)
+    }
+
+    /// Which standardized inputs are out of range, and in how many rows.
+    pub(crate) fn beyond(&self, standard: MatRef<'_, f64>) -> Vec<(usize, usize)> {
+        self.map.range().map_or_else(Vec::new, |range| range.beyond(standard))
+    }
+
+    /// The features' weights as expected values alone need them.
+    pub(crate) fn fold(&self, coefficients: &[f64]) -> Option<Vec<f64>> {
+        self.map.fold(&coefficients[self.first()..])
+    }
+
+    /// Expected values at standardized inputs, in standard units, by folded weights.
+    pub(crate) fn folded_means(
+        &self,
+        standard: MatRef<'_, f64>,
+        folded: &[f64],
+        coefficients: &[f64],
+        par: Par,
+    ) -> Vec<f64> {
+        let intercept: f64 = coefficients[..self.first()].iter().sum();
+        self.map.folded_sums(standard, folded, par).into_iter().map(|sum| intercept + sum).collect()
     }
 
     /// Whether rows have the inputs of this design, all finite.

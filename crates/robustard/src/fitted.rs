@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use faer::{MatRef, Par};
 use robustard_engine::math::density::{log_normal, log_sum_exp};
 use robustard_engine::metrics::mean;
 use robustard_engine::{FittedModel, Settings};
@@ -39,6 +40,8 @@ pub(crate) struct Fit {
 pub(crate) struct Known {
     diagnostics: OnceLock<Diagnostics>,
     quality: OnceLock<Quality>,
+    /// The weights as expected values alone need them, if the design has such a form.
+    folded: OnceLock<Option<Vec<f64>>>,
 }
 
 impl PartialEq for Fit {
@@ -54,6 +57,13 @@ impl Fit {
     pub fn diagnostics(&self) -> &Diagnostics {
         let Self { design, model, unseen, set_aside, known, .. } = self;
         known.diagnostics.get_or_init(|| Diagnostics::new(design, model, unseen, set_aside))
+    }
+
+    /// Expected values at standardized inputs, in standard units, by folded weights; none if the design has no such form.
+    pub fn folded_means(&self, standard: MatRef<'_, f64>, par: Par) -> Option<Vec<f64>> {
+        let Self { design, model, known, .. } = self;
+        let folded = known.folded.get_or_init(|| design.fold(model.coefficients())).as_ref()?;
+        Some(design.folded_means(standard, folded, model.coefficients(), par))
     }
 
     /// Lets go of the diagnostics, which are many numbers for each row; the quality stays.

@@ -79,4 +79,4 @@ pub use robustard_engine::{
 pub use scaling::Standardizer;
 pub use selection::{Compared, Reason, Selection};
 pub use summary::FeatureSummary;
-pub use validation::{Fold, Scores, cross_validate, folds};
+pub use validation::{Fold, Scores, cross_validate, folds, validate};

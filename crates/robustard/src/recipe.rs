@@ -298,13 +298,13 @@ impl Default for Recipe {
 
 impl Recipe {
     /// These features and this noise, everything else as usual.
-    pub fn new(features: Choice<FeatureKind>, noise: Choice<Noise>) -> Self {
+    pub fn new(features: Choice<FeatureKind>, noise: Choice<Noise>) -> Result<Self, RecipeError> {
         let default = Self::default();
         let settings = match noise {
             Choice::Given(noise) => default.settings.with_noise(noise),
             Choice::Auto => default.settings,
         };
-        Self { features, noise, settings, ..default }
+        Self { features, noise, settings, ..default }.checked()
     }
 
     /// With these settings of the engine; their noise counts unless the noise is chosen.

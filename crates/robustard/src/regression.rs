@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::control::{Control, Progress, Stage, par};
 use crate::dataset::Dataset;
-use crate::design::{Applied, Beyond, Design};
+use crate::design::{Beyond, Design};
 use crate::diagnostics::Diagnostics;
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
@@ -206,10 +206,12 @@ impl Regression {
         let Fit { design, model, .. } = &self.fit;
         let m = inputs.nrows();
         let (mut mean, mut variance) = (Vec::with_capacity(m), Vec::with_capacity(m));
-        let beyond = self.apply_blocks(inputs, control, |applied| {
-            let latent = model.predict_rows(applied.rows.as_ref())?;
-            mean.extend(latent.mean);
-            match &applied.gaps {
+        let beyond = self.by_blocks(inputs, control, |standard, par| {
+            let (rows, gaps) = design.columns(standard, par);
+            let latent = model.predict_rows(rows.as_ref())?;
+            // The same numbers as without variances.
+            mean.extend(self.fit.folded_means(standard, par).unwrap_or(latent.mean));
+            match &gaps {
                 Some(gaps) => {
                     let unseen = design.unseen_variance(gaps, model);
                     variance.extend(latent.variance.iter().zip(unseen).map(|(variance, unseen)| variance + unseen));
@@ -218,9 +220,8 @@ impl Regression {
             }
             Ok(())
         })?;
-        let scale = design.target();
         let standard = robustard_engine::Prediction::new(mean, variance, self.fit.predictive_noise());
-        Ok(Prediction { values: standard.scaled(scale.mean, scale.deviation), beyond })
+        Ok(Prediction { values: design.target().prediction(standard), beyond })
     }
 
     /// The expected values alone, which takes less time.
@@ -232,9 +233,12 @@ impl Regression {
     pub fn predict_mean_under(&self, inputs: MatRef<'_, f64>, control: &Control) -> Result<Means, Error> {
         let Fit { design, model, .. } = &self.fit;
         let mut mean = Vec::with_capacity(inputs.nrows());
-        let beyond = self.apply_blocks(inputs, control, |applied| {
-            let scale = design.target();
-            mean.extend(model.mean_rows(applied.rows.as_ref())?.into_iter().map(|value| scale.unscaled(value)));
+        let beyond = self.by_blocks(inputs, control, |standard, par| {
+            let means = match self.fit.folded_means(standard, par) {
+                Some(means) => means,
+                None => model.mean_rows(design.columns(standard, par).0.as_ref())?,
+            };
+            mean.extend(means.into_iter().map(|value| design.target().unscaled(value)));
             Ok(())
         })?;
         Ok(Means { mean, beyond })
@@ -244,27 +248,27 @@ impl Regression {
     pub fn latent_covariance(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, Error> {
         let Fit { design, model, .. } = &self.fit;
         design.check(inputs)?;
-        let applied = design.apply(inputs, par());
-        let standard = model.latent_covariance(applied.rows.transpose())?;
+        let (rows, _) = design.columns(design.standardize(inputs).as_ref(), par());
+        let standard = model.latent_covariance(rows.transpose())?;
         let scale = design.target();
         Ok(Mat::from_fn(standard.nrows(), standard.ncols(), |i, j| scale.variance(standard[(i, j)])))
     }
 
-    /// Shows the columns of blocks of rows; gives back which inputs are out of range.
-    fn apply_blocks(
+    /// Shows blocks of rows, standardized; gives back which inputs are out of range.
+    fn by_blocks(
         &self,
         inputs: MatRef<'_, f64>,
         control: &Control,
-        mut show: impl FnMut(Applied) -> Result<(), Error> + Send,
+        mut show: impl FnMut(MatRef<'_, f64>, Par) -> Result<(), Error> + Send,
     ) -> Result<Vec<Beyond>, Error> {
         let design = &self.fit.design;
         design.check(inputs)?;
         let m = inputs.nrows();
         let mut beyond = vec![0; inputs.ncols()];
         let mut show_block = |start: usize, par: Par| {
-            let applied = design.apply(inputs.subrows(start, BLOCK.min(m - start)), par);
-            applied.beyond.iter().for_each(|(input, rows)| beyond[*input] += rows);
-            show(applied)
+            let standard = design.standardize(inputs.subrows(start, BLOCK.min(m - start)));
+            design.beyond(standard.as_ref()).iter().for_each(|(input, rows)| beyond[*input] += rows);
+            show(standard.as_ref(), par)
         };
         if m <= FEW_ROWS {
             (0..m).step_by(BLOCK).try_for_each(|start| show_block(start, Par::Seq))?;

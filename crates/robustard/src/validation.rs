@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use robustard_engine::metrics::{coverage, mae, mean, rmse};
 
 use crate::Error;
-use crate::control::Control;
+use crate::control::{Control, Progress};
 use crate::dataset::Dataset;
 use crate::recipe::Recipe;
 use crate::regression::{Prediction, fit};
@@ -52,6 +52,14 @@ pub struct Scores {
 }
 
 impl Scores {
+    /// Does work whose time counts.
+    pub fn timed<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let result = work();
+        self.elapsed += start.elapsed();
+        result
+    }
+
     /// Adds predictions of rows with these targets.
     pub fn add(&mut self, actual: &[f64], prediction: &Prediction) -> Result<(), Error> {
         let interval = prediction.interval(LEVEL)?;
@@ -95,6 +103,24 @@ impl Scores {
     }
 }
 
+/// Goes through the folds: `predict` fits the rows to train on and adds its predictions of the others. The share of folds that are
+/// done is told to the control, which can stop between them.
+pub fn validate<E: From<Error>>(
+    folds: &[Fold],
+    control: &Control,
+    mut predict: impl FnMut(&Fold, &mut Scores) -> Result<(), E>,
+) -> Result<Scores, E> {
+    let mut scores = Scores::default();
+    for (done, fold) in folds.iter().enumerate() {
+        control.tell(Progress::Share(done as f64 / folds.len() as f64));
+        predict(fold, &mut scores)?;
+        if control.is_stopped() {
+            return Err(Error::Stopped.into());
+        }
+    }
+    Ok(scores)
+}
+
 /// Cross-validates a recipe on a data set.
 pub fn cross_validate(
     dataset: &Dataset<'_>,
@@ -102,18 +128,11 @@ pub fn cross_validate(
     folds: &[Fold],
     control: &Control,
 ) -> Result<Scores, Error> {
-    let mut scores = Scores::default();
-    for Fold { train, test } in folds {
-        let start = Instant::now();
-        let regression = fit(&dataset.take(train), recipe, control)?;
-        scores.elapsed += start.elapsed();
-        if control.is_stopped() {
-            return Err(Error::Stopped);
-        }
+    validate(folds, control, |Fold { train, test }, scores| {
+        let regression = scores.timed(|| fit(&dataset.take(train), recipe, control))?;
         let test = dataset.take(test);
-        scores.add(test.target(), &regression.predict_under(test.inputs().as_ref(), control)?)?;
-    }
-    Ok(scores)
+        scores.add(test.target(), &regression.predict_under(test.inputs().as_ref(), control)?)
+    })
 }
 
 #[cfg(test)]
@@ -140,7 +159,7 @@ mod tests {
         let noise = |i: usize| 0.1 * ((i * i) as f64 * 1.7).sin();
         let y: Vec<f64> = (0..80).map(|i| 5.0 + 2.0 * x[(i, 0)] + noise(i)).collect();
         let dataset = Dataset::new(x.as_ref(), y).unwrap();
-        let recipe = Recipe::new(Choice::Given(FeatureKind::linear()), Choice::Auto);
+        let recipe = Recipe::new(Choice::Given(FeatureKind::linear()), Choice::Auto).unwrap();
         let scores = cross_validate(&dataset, &recipe, &folds((0..80).collect(), 5, 1), &Control::new()).unwrap();
         assert!(scores.rmse() < 0.09 && scores.mae() < scores.rmse(), "{}", scores.rmse());
         assert!(scores.coverage_95() > 0.9 && scores.nll() < -0.8, "{} {}", scores.coverage_95(), scores.nll());

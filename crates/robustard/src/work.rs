@@ -56,9 +56,9 @@ impl<'a> Work<'a> {
         Ok(Self { dataset, recipe, control, scale, standard, scaling, scaled, lines })
     }
 
-    /// Standard deviation of the target.
-    pub fn deviation(&self) -> f64 {
-        self.scale.deviation
+    /// What the target is standardized by.
+    pub fn scale(&self) -> TargetScale {
+        self.scale
     }
 
     /// Standardized inputs, n × p.

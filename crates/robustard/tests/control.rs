@@ -81,7 +81,7 @@ fn says_interrupted(regression: &Regression) {
 }
 
 fn auto_noise(features: &str) -> Recipe {
-    Recipe::new(Choice::Given(kind(features)), Choice::Auto)
+    Recipe::new(Choice::Given(kind(features)), Choice::Auto).unwrap()
 }
 
 /// In the first iteration of the second candidate, and of the third: what was finished is kept.

@@ -91,6 +91,6 @@ fn modules_use_only_those_before_them() {
 #[test]
 fn references_are_found() {
     let text =
-        "use crate::control::par;\nuse crate::{Error, design::{Design, Applied}, work::Work};\ncrate::recipe::Recipe";
+        "use crate::control::par;\nuse crate::{Error, design::{Design, Beyond}, work::Work};\ncrate::recipe::Recipe";
     assert_eq!(used(text).into_iter().collect::<Vec<_>>(), ["control", "design", "recipe", "work"]);
 }

@@ -71,7 +71,7 @@ impl Held {
 /// which the inflation, and which the features do not carry.
 fn compare(regression: &Regression, rows: &Rows) -> [f64; 2] {
     let held = Held::of(regression, rows);
-    let unit = regression.design().target().deviation.powi(2);
+    let unit = regression.design().target().variance(1.0);
     let predicted = regression.predict(rows.inputs.as_ref()).unwrap();
     let diagnostics = regression.diagnostics();
     let close = |a: f64, b: f64, what: &str| assert!((a - b).abs() < 1e-6 * b.abs(), "{what}: {a} instead of {b}");

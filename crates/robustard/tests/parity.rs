@@ -26,7 +26,7 @@ fn assert_same(a: &Regression, b: &Regression, inputs: MatRef<'_, f64>, what: &s
 
 /// The recipes that take the different ways through the code.
 fn recipes() -> Vec<Recipe> {
-    let auto = |features| Recipe::new(Choice::Given(kind(features)), Choice::Auto);
+    let auto = |features| Recipe::new(Choice::Given(kind(features)), Choice::Auto).unwrap();
     vec![Recipe::default(), given("rff:64", Noise::default()), auto("rbf"), given("poly:2", Noise::Shared)]
 }
 
@@ -94,7 +94,7 @@ fn growing_is_refused_where_precisions_are_shared() {
         let message = error.to_string();
         assert!(message.contains("growing") && message.contains(features), "{message}");
         assert!(message.contains("use linear") && message.contains("another solver"), "{message}");
-        let recipe = Recipe::new(features.parse().unwrap(), Choice::Auto);
+        let recipe = Recipe::new(features.parse().unwrap(), Choice::Auto).unwrap();
         let settings = Options { features: None, ..options }
             .solver
             .map(|solver| robustard::Settings { solver, ..Default::default() });

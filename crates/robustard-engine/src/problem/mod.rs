@@ -11,8 +11,8 @@ use faer::{Accum, Mat, MatMut, MatRef, Par};
 use thiserror::Error;
 
 pub use groups::Groups;
-pub use rows::RowSource;
 pub(crate) use rows::RowBlocks;
+pub use rows::RowSource;
 use rows::Rows;
 pub use units::NaturalUnits;
 use units::Sizes;
@@ -107,11 +107,7 @@ impl<'a> Problem<'a> {
     ///
     /// # Panics
     /// If there are no rows or columns, or not one target per row.
-    pub fn from_standard_source(
-        source: impl RowSource + 'a,
-        target: impl Into<Arc<Vec<f64>>>,
-        ones: usize,
-    ) -> Self {
+    pub fn from_standard_source(source: impl RowSource + 'a, target: impl Into<Arc<Vec<f64>>>, ones: usize) -> Self {
         let target = target.into();
         let (d, n) = (source.column_count(), source.row_count());
         assert!(n > 0 && d > 0 && n == target.len(), "{n} rows, {d} columns, {} targets", target.len());

@@ -166,6 +166,16 @@ trait Map {
     /// Writes the features, count × m.
     fn write(&self, inputs: MatRef<'_, f64>, features: MatMut<'_, f64>, par: Par);
 
+    /// Weights of the features as weights of what costs less to compute, if there is such a thing: for expected values alone.
+    fn fold(&self, _weights: &[f64]) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// The sums of weights times features, by folded weights.
+    fn folded_sums(&self, _inputs: MatRef<'_, f64>, _folded: &[f64], _par: Par) -> Vec<f64> {
+        Vec::new()
+    }
+
     /// Names of the features, made of those of the inputs.
     fn names(&self, inputs: &[String]) -> Vec<String>;
 
@@ -375,6 +385,14 @@ impl FeatureMap {
 
     pub(crate) fn write(&self, inputs: MatRef<'_, f64>, features: MatMut<'_, f64>, par: Par) {
         self.map().write(inputs, features, par);
+    }
+
+    pub(crate) fn fold(&self, weights: &[f64]) -> Option<Vec<f64>> {
+        self.map().fold(weights)
+    }
+
+    pub(crate) fn folded_sums(&self, inputs: MatRef<'_, f64>, folded: &[f64], par: Par) -> Vec<f64> {
+        self.map().folded_sums(inputs, folded, par)
     }
 
     /// Names of the features, made of those of the inputs.

@@ -1,3 +1,4 @@
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use robustard_engine::LeftOut;
@@ -180,6 +181,34 @@ impl Map for SmoothMap {
             1.0,
             par,
         );
+    }
+
+    /// The lines' weights, and L⁻ᵀ times the curve's: weights of the covariances with the centres.
+    fn fold(&self, weights: &[f64]) -> Option<Vec<f64>> {
+        let (lines, curve) = weights.split_at(self.inputs());
+        let functions = self.inverse_factor.matrix().col_iter().map(|column| {
+            let values = column.iter().zip(curve);
+            values.map(|(factor, weight)| factor * weight).sum::<f64>()
+        });
+        Some(lines.iter().copied().chain(functions).collect())
+    }
+
+    fn folded_sums(&self, inputs: MatRef<'_, f64>, folded: &[f64], par: Par) -> Vec<f64> {
+        let held = self.range.hold(inputs);
+        let (lines, functions) = folded.split_at(self.inputs());
+        let centres = MatRef::from_row_major_slice(&self.centres, self.size(), self.inputs());
+        let line = |i: usize| held.row(i).iter().zip(lines).map(|(x, weight)| x * weight).sum::<f64>();
+        let mut sums: Vec<f64> = (0..held.nrows()).map(line).collect();
+        let rows = sums.len();
+        matmul(
+            MatMut::from_column_major_slice_mut(&mut sums, rows, 1),
+            Accum::Add,
+            self.curve.matrix(held.as_ref(), centres, par).as_ref(),
+            MatRef::from_column_major_slice(functions, functions.len(), 1),
+            1.0,
+            par,
+        );
+        sums
     }
 
     fn names(&self, inputs: &[String]) -> Vec<String> {

@@ -16,6 +16,9 @@ pub enum Shape {
     Gauss,
 }
 
+/// So few rows take the place of centres.
+const FEW_ROWS: usize = 16;
+
 /// κ(x, z) = v₁ k(‖s∘(x − z)‖) + v₂ Σⱼ m(aⱼ|xⱼ − zⱼ|), k of the shape and m Matérn: the covariance of a curve.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
@@ -71,6 +74,10 @@ impl Curve {
     /// κ of every row with every centre, both n × p.
     pub fn matrix(&self, inputs: MatRef<'_, f64>, centres: MatRef<'_, f64>, par: Par) -> Mat<f64> {
         let n = inputs.nrows();
+        if n < FEW_ROWS && n < centres.nrows() {
+            // κ is symmetric, and the work goes along the rows.
+            return self.matrix(centres, inputs, par).transpose().to_owned();
+        }
         let mut matrix = Mat::<f64>::zeros(n, centres.nrows());
         let columns = columns(inputs);
         let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();

@@ -100,12 +100,7 @@ pub(super) fn worse_half(errors: &[f64]) -> Vec<usize> {
 
 /// A start with contaminated noise at the curve or lines of a fit, with the scale of its smaller errors.
 fn start_from(Fit { design, model, .. }: &Fit) -> Start {
-    let groups = model.groups();
-    let mut weight_precision = vec![1.0; groups.iter().max().map_or(0, |last| last + 1)];
-    groups.iter().zip(model.weight_precision()).for_each(|(&group, precision)| weight_precision[group] = *precision);
-    if design.has_intercept() {
-        weight_precision[0] = 1.0;
-    }
+    let weight_precision = design.group_precisions(model);
     let rows = model.rows();
     let residuals: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| (y - f).abs()).collect();
     let deviation = super::MEDIAN_TO_DEVIATION * median(&residuals);

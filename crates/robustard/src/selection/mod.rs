@@ -113,8 +113,8 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     let kind = SmoothKind::default();
     let curve = match work.recipe.noise() {
         Choice::Auto => {
-            let unit = work.deviation();
-            let errors = lines.candidate.fit.diagnostics().loo_residual.iter().map(|error| (error / unit).abs());
+            let errors = &lines.candidate.fit.diagnostics().loo_residual;
+            let errors = errors.iter().map(|error| work.scale().standard_difference(*error).abs());
             smooth::best(work, kind, true, &errors.collect::<Vec<f64>>())?
         }
         Choice::Given(_) => Ok(linear::best(work, FeatureKind::Smooth(kind))?),

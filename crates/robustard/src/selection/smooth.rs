@@ -9,6 +9,7 @@ use super::{
     Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, needs_robust_noise, why_shared,
 };
 use crate::Error;
+use crate::design::TargetScale;
 use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
 use crate::learn::Effort;
 use crate::work::Work;
@@ -112,7 +113,7 @@ pub(super) fn best(
     let is_lumpy = work.dataset.target_is_lumpy();
     let is_dirty = !is_lumpy && (is_apart || needs_robust_noise(gain, error(&robust), error(&learnt)));
     let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
-        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.deviation(), error(learnt)))
+        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale(), error(learnt)))
         .to_vec();
     let (set_aside, reason) = if is_dirty {
         let set_aside;
@@ -137,7 +138,7 @@ pub(super) fn best(
     Ok(Ok(Best { candidate, place: compared.len() - 1, compared, reasons: vec![reason] }))
 }
 
-fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, unit: f64, error: f64) -> Compared {
+fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale: TargetScale, error: f64) -> Compared {
     let inlier = learnt.start.noise.variance(0.0);
     let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
     let densities: Vec<f64> = errors.map(|(r, q)| learnt.start.noise.log_density(*r, *q, inlier)).collect();
@@ -146,9 +147,9 @@ fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, unit: 
         learnt_from: Some(learnt.rows),
         noise,
         set_aside: 0,
-        bound: learnt.evidence - unit.ln(),
-        loo_rmse: unit * error,
-        loo_log_density: mean(&densities) - unit.ln(),
+        bound: scale.log_density(learnt.evidence, 1.0),
+        loo_rmse: scale.difference(error),
+        loo_log_density: scale.log_density(mean(&densities), 1.0),
         chosen: false,
     }
 }

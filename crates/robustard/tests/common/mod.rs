@@ -34,7 +34,7 @@ impl Rows {
 
 /// These features and this noise.
 pub fn given(features: &str, noise: Noise) -> Recipe {
-    Recipe::new(Choice::Given(kind(features)), Choice::Given(noise))
+    Recipe::new(Choice::Given(kind(features)), Choice::Given(noise)).unwrap()
 }
 
 pub fn kind(features: &str) -> FeatureKind {
