@@ -100,7 +100,13 @@ class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _target(self, y: Any) -> tuple[Floats, str]:
         if y is None:
             raise ValueError(f"requires y to be passed, but the target y is None: {type(self).__name__} is a regressor")
-        if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and y.flags.c_contiguous and np.isfinite(y.sum()):
+        if (
+            type(y) is np.ndarray
+            and y.dtype == np.float64
+            and y.ndim == 1
+            and y.flags.c_contiguous
+            and np.isfinite(y.sum())
+        ):
             return y, self._free_name("y")
         name = getattr(y, "name", None)
         y = column_or_1d(y, warn=True)

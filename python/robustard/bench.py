@@ -1,4 +1,5 @@
-"""Speed beside scikit-learn, fastrvm and statsmodels: python -m robustard.bench [ard] [rvm] [influence] [overhead] [--quick]
+"""Speed beside scikit-learn, fastrvm and statsmodels, and memory:
+python -m robustard.bench [ard] [rvm] [influence] [overhead] [memory] [--quick]
 
 Everything is measured in one run on this machine, with one thread and with two; medians of a few repetitions. What is not
 installed is left out.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import platform
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,15 +32,15 @@ Table = tuple[Floats, Floats]
 def main() -> None:
     """Runs the benchmarks that are asked for."""
     parser = argparse.ArgumentParser(prog="python -m robustard.bench", description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[[], "ard", "rvm", "influence", "overhead"], help="all by default")
+    parser.add_argument("what", nargs="*", choices=[[], *WHAT], help="all by default")
     parser.add_argument("--quick", action="store_true", help="small tables only")
     arguments = parser.parse_args()
-    what = arguments.what or ["ard", "rvm", "influence", "overhead"]
+    what = arguments.what or WHAT
     print(f"robustard {__version__}, Python {platform.python_version()}, {platform.machine()}, {_cores()} cores")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in what:
-            {"ard": ard, "rvm": rvm, "influence": influence, "overhead": overhead}[name](arguments.quick)
+            WHAT[name](arguments.quick)
 
 
 def ard(quick: bool) -> None:
@@ -137,12 +140,50 @@ def overhead(quick: bool) -> None:
             shares.append((total - model._fitted.seconds, model._fitted.seconds))
         more, engine = np.median(np.array(shares), axis=0)
         print(f"  {name:<22} {1e3 * engine:8.1f} ms + {1e3 * more:.2f} ms = {100 * more / engine:.1f}%")
-    model = JointARD(features="linear", noise="shared").fit(X, y)
-    for name, work in [
-        ("predict", lambda: model.predict(X[:1])),
-        ("predict, with std", lambda: model.predict(X[:1], return_std=True)),
-    ]:
-        print(f"  {name + ', one row':<28} {1e6 * _timed(work, 2000)[1]:.1f} µs")
+    print("One row predicted, without and with its standard deviation")
+    X, y = _friedman(rows, 0)
+    for features in ("linear", "smooth"):
+        model = JointARD(features=features, noise="shared").fit(X, y)
+        means = _timed(partial(model.predict, X[:1]), 2000)[1]
+        both = _timed(partial(model.predict, X[:1], return_std=True), 2000)[1]
+        print(f"  {features:<8} {rows} rows, {X.shape[1]} inputs {1e6 * means:8.1f} µs {1e6 * both:8.1f} µs")
+
+
+def memory(quick: bool) -> None:
+    """The most that is resident during a fit, in a process of its own."""
+    rows = 100_000 if quick else 1_000_000
+    print(f"\nMemory of a fit of {rows} rows, 20 columns, linear features: largest resident, in units of X as doubles,")
+    print("beyond what there was before it (the caller's table among it)")
+    for noise in ("shared", "student-t"):
+        asked = subprocess.run(
+            [sys.executable, "-c", _FIT, str(rows), noise], capture_output=True, text=True, check=True
+        )
+        print(f"  {noise:<10} {float(asked.stdout):.2f}")
+
+
+_FIT = """
+import resource, sys
+import numpy as np
+from robustard import JointARD
+rows, noise = int(sys.argv[1]), sys.argv[2]
+rng = np.random.default_rng(0)
+X = rng.normal(size=(rows, 20))
+y = X[:, 0] + rng.normal(size=rows)
+JointARD(features="linear", noise=noise).fit(X[:100], y[:100])
+resident = lambda: 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = resident()
+JointARD(features="linear", noise=noise).fit(X, y)
+print((resident() - before) / X.nbytes)
+"""
+
+#: What can be measured.
+WHAT: dict[str, Callable[[bool], None]] = {
+    "ard": ard,
+    "rvm": rvm,
+    "influence": influence,
+    "overhead": overhead,
+    "memory": memory,
+}
 
 
 def _cores() -> int:
