@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,14 @@ def description(estimator: object) -> str:
     return json.dumps({"class": type(estimator).__name__, "parameters": plain})
 
 
-@cache
+#: The names of the parameters of classes that were asked for: scikit-learn reads signatures each time.
+_NAMES: dict[Any, list[str]] = {}
+
+
 def _parameter_names(kind: Any) -> list[str]:
-    names: list[str] = kind._get_param_names()
-    return names
+    if kind not in _NAMES:
+        _NAMES[kind] = kind._get_param_names()
+    return _NAMES[kind]
 
 
 #: What a file cannot hold.

@@ -110,6 +110,23 @@ class Core(Data):
         >>> model.status_
         'converged'
         """
+        before = dict(self.__dict__)
+        try:
+            fitted = self._fit(X, y, sample_weight)
+        except BaseException:
+            # A model that was fitted before stays as it was.
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._adopt(fitted)
+        notes = [f"column {name!r} is left out: it {reason}" for name, reason in fitted.left_out]
+        for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        if not self.converged_:
+            warnings.warn(_ADVICE[self.status_].format(iterations=self.n_iter_), ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
         X, kind, names = self._inputs(X, reset=True)
         y, target = self._target(y)
         rows = _frames.row_count(X, kind)
@@ -166,15 +183,9 @@ class Core(Data):
             fitted = fit_table(frame, json.dumps(columns), call)
         if progress is not None:
             progress.end()
-        self._adopt(fitted)
         # For report and plots; not part of what is pickled.
         self._training = (X, kind, y, sample_weight)
-        notes = [f"column {name!r} is left out: it {reason}" for name, reason in fitted.left_out]
-        for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
-            warnings.warn(note, UserWarning, stacklevel=2)
-        if not self.converged_:
-            warnings.warn(_ADVICE[self.status_].format(iterations=self.n_iter_), ConvergenceWarning, stacklevel=2)
-        return self
+        return fitted
 
     def _adopt(self, fitted: Fitted) -> None:
         """Takes a fitted model; what is known of it is asked for when it is needed."""

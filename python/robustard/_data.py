@@ -21,7 +21,7 @@ LARGE_DENSE = 100_000_000
 
 def is_matrix(X: Any) -> bool:
     """Whether this is a plain array of numbers as the engine takes them; whether they are finite is not looked at."""
-    return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0
+    return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0 and X.flags.aligned
 
 
 class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]

@@ -73,9 +73,9 @@ def to_frame(
 def numbers(X: Any, kind: Kind | None) -> npt.NDArray[np.float64] | None:
     """The table as a matrix, if it holds numbers alone: the caller's own memory where that is possible."""
     if kind is None:
-        return np.asarray(X, dtype=np.float64)
+        return np.require(X, dtype=np.float64, requirements="A")
     if kind == "pandas" and all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in X.dtypes):
-        return np.asarray(X.to_numpy(dtype=np.float64))
+        return np.require(X.to_numpy(), dtype=np.float64, requirements="A")
     return None
 
 

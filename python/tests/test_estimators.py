@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import robustard
-from robustard import RVM, JointARD
+from robustard import RVM, ARDRegression, JointARD
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 
@@ -309,3 +309,25 @@ def test_seed_and_threads_decide_nothing_but_what_they_should(line):
         JointARD(features="rff:40", random_state=1).fit(X, y).predict(X)
         == JointARD(features="rff:40").fit(X, y).predict(X)
     ).all()
+
+
+def test_parts_of_records_are_taken_as_they_are(line):
+    X, y = line
+    record = np.zeros(len(X), dtype=[("tag", "i1"), ("x", "f8", (X.shape[1],))])
+    record["x"] = X
+    plain, part = (ARDRegression().fit(table, y) for table in (X, record["x"]))
+    assert (plain.coef_ == part.coef_).all()
+    assert (plain.predict(X) == plain.predict(record["x"])).all()
+
+
+def test_a_failed_refit_leaves_the_model_as_it_was(line):
+    import pandas as pd
+
+    X, y = line
+    frame = pd.DataFrame(X, columns=[f"c{place}" for place in range(X.shape[1])])
+    model = ARDRegression().fit(frame, y)
+    before = model.predict(frame)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((len(y), 2), np.nan), y)
+    assert list(model.feature_names_in_) == list(frame.columns)
+    assert (model.predict(frame) == before).all()

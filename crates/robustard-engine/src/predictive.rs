@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
 use crate::math::density::{log_normal, log_sum_exp};
+use crate::math::order::spread;
 
 /// The noise that a new row is assumed to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,10 +143,10 @@ impl PredictiveNoise {
         Self::learn_from(rows.map(|i| (left_out.residual[i], left_out.latent_variance[i], weight[i])), variance)
     }
 
-    /// The rows, of so many, that noise is learnt from: evenly spaced ones.
+    /// The rows, of so many, that noise is learnt from.
     pub(crate) fn looked_at(rows: usize) -> impl Iterator<Item = usize> {
         const MOST_ROWS: usize = 4000;
-        (0..rows).step_by(rows.div_ceil(MOST_ROWS).max(1))
+        spread(rows, MOST_ROWS)
     }
 
     /// The same from residual, latent variance and weight of each row.

@@ -35,13 +35,27 @@ fn used(text: &str) -> BTreeSet<String> {
         .skip(1)
         .flat_map(|rest| match rest.strip_prefix('{') {
             None => vec![name(rest)],
-            Some(list) => {
-                let list = list.split_once("};").map_or(list, |(list, _)| list);
-                list.split(',').map(|part| name(part.trim())).collect()
-            }
+            Some(list) => outermost(list).iter().map(|part| name(part.trim())).collect(),
         })
         .filter(|name| !name.is_empty())
         .collect()
+}
+
+/// The parts of a list in braces, up to its end; those of inner braces stay together.
+fn outermost(list: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0;
+    for c in list.chars() {
+        match c {
+            '}' if depth == 0 => break,
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => {
+                depth += i32::from(c == '{') - i32::from(c == '}');
+                parts.last_mut().expect("one at least").push(c);
+            }
+        }
+    }
+    parts
 }
 
 #[test]

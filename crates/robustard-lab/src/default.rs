@@ -11,7 +11,7 @@ use robustard_table::{EncodeOptions, ModelError, TableModel};
 use serde::{Deserialize, Serialize};
 
 use crate::LabError;
-use crate::protocol::{DataSet, Split};
+use crate::protocol::{Damage, DataSet, Split};
 
 const FEATURES: usize = 256;
 
@@ -72,6 +72,8 @@ impl Method {
 pub struct Score {
     /// Data set.
     pub set: &'static str,
+    /// What is wrong with some training rows.
+    pub damage: String,
     /// Share of wrong training rows.
     pub contamination: f64,
     /// Seed of the split.
@@ -90,12 +92,14 @@ pub struct Score {
     pub coverage: [f64; 3],
     /// Share of the wrong rows among as many most suspicious ones; none without wrong rows.
     pub recall: Option<f64>,
+    /// Mean width of the 95% intervals of the test rows.
+    pub width: f64,
     /// Time of the fit.
     pub seconds: f64,
 }
 
 /// Fits one split by one method.
-pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method: Method) -> Result<Score, LabError> {
+pub fn score(set: &DataSet, split: &Split, damage: Damage, seed: u64, method: Method) -> Result<Score, LabError> {
     let failed = |error: ModelError| LabError::Fit {
         set: set.name.to_owned(),
         seed,
@@ -110,10 +114,12 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
     let seconds = start.elapsed().as_secs_f64();
     let prediction = model.predict(&split.test, &control).map_err(failed)?.values;
     let regression = model.regression();
-    let mut covered = [0.0; 3];
+    let (mut covered, mut width) = ([0.0; 3], 0.0);
     for (share, level) in covered.iter_mut().zip([0.5, 0.8, 0.95]) {
         let Interval { lower, upper, .. } = prediction.interval(level)?;
         *share = coverage(&split.test_target, &lower, &upper);
+        // The last level stays.
+        width = mean(&lower.iter().zip(&upper).map(|(low, high)| high - low).collect::<Vec<_>>());
     }
     let recall = (!split.wrong.is_empty() && method != Method::Cleaned).then(|| {
         let z: Vec<f64> = regression.diagnostics().z.iter().map(|z| z.abs()).collect();
@@ -121,7 +127,8 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
     });
     Ok(Score {
         set: set.name,
-        contamination,
+        damage: damage.to_string(),
+        contamination: damage.share,
         seed,
         method,
         fit: format!("{} {}", regression.features(), regression.noise()),
@@ -130,6 +137,7 @@ pub fn score(set: &DataSet, split: &Split, contamination: f64, seed: u64, method
         nll: -mean(&prediction.log_density(&split.test_target)),
         coverage: covered,
         recall,
+        width,
         seconds,
     })
 }

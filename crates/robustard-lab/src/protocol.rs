@@ -1,20 +1,24 @@
 //! The paper's tabular protocol: 80% of the rows for training, at most 2000 of them; a share of the training targets moved by
-//! ±3·N(1, 0.25²) standard deviations; tested on the other rows, whose targets are as they were.
+//! ±3·N(1, 0.25²) standard deviations, or made wrong in other ways; tested on the other rows, whose targets are as they were.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
 use faer::Mat;
-use rand::SeedableRng;
 use rand::seq::index::sample;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use rand_distr::StandardNormal;
 use robustard_table::samples::make_wrong;
 use robustard_table::{ReadOptions, Table, read, write};
 
 use crate::LabError;
 use crate::trial::moments;
 
-const MOST_TRAINING_ROWS: usize = 2000;
+/// Most training rows in the paper.
+pub const MOST_TRAINING_ROWS: usize = 2000;
 
 /// A data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,33 +28,68 @@ pub struct DataSet {
     /// Its target. The paper regresses F1 of protein on the other columns.
     pub target: &'static str,
     is_compressed: bool,
+    /// The folder in the data folder.
+    folder: &'static str,
 }
 
 /// The nine sets of the paper.
 pub const DATA_SETS: [DataSet; 9] = [
-    DataSet { name: "boston", target: "medv", is_compressed: false },
-    DataSet { name: "carbon", target: "u_calc", is_compressed: false },
-    DataSet { name: "concrete", target: "strength", is_compressed: false },
-    DataSet { name: "elevators", target: "Goal", is_compressed: true },
-    DataSet { name: "energy", target: "heating_load", is_compressed: false },
-    DataSet { name: "kin8nm", target: "y", is_compressed: true },
-    DataSet { name: "power", target: "PE", is_compressed: false },
-    DataSet { name: "protein", target: "F1", is_compressed: true },
-    DataSet { name: "yacht", target: "residuary_resistance", is_compressed: false },
+    DataSet::of_paper("boston", "medv", false),
+    DataSet::of_paper("carbon", "u_calc", false),
+    DataSet::of_paper("concrete", "strength", false),
+    DataSet::of_paper("elevators", "Goal", true),
+    DataSet::of_paper("energy", "heating_load", false),
+    DataSet::of_paper("kin8nm", "y", true),
+    DataSet::of_paper("power", "PE", false),
+    DataSet::of_paper("protein", "F1", true),
+    DataSet::of_paper("yacht", "residuary_resistance", false),
+];
+
+/// Ten more, of kinds that the nine lack.
+pub const SUITE: [DataSet; 10] = [
+    DataSet::of_suite("ailerons", "class", true),
+    DataSet::of_suite("autompg", "y", false),
+    DataSet::of_suite("autos", "y", false),
+    DataSet::of_suite("house_8L", "class", true),
+    DataSet::of_suite("machine_cpu", "perf", false),
+    DataSet::of_suite("pol", "y", true),
+    DataSet::of_suite("puma32H", "class", true),
+    DataSet::of_suite("skillcraft", "y", true),
+    DataSet::of_suite("solar", "y", false),
+    DataSet::of_suite("wine", "y", false),
 ];
 
 impl DataSet {
+    const fn of_paper(name: &'static str, target: &'static str, is_compressed: bool) -> Self {
+        Self { name, target, is_compressed, folder: "" }
+    }
+
+    const fn of_suite(name: &'static str, target: &'static str, is_compressed: bool) -> Self {
+        Self { name, target, is_compressed, folder: "suite" }
+    }
+
+    /// The sets of this name: `paper` is nine of them, `suite` ten more, `all` both.
+    pub fn several(name: &str) -> Result<Vec<Self>, LabError> {
+        Ok(match name {
+            "paper" => DATA_SETS.to_vec(),
+            "suite" => SUITE.to_vec(),
+            "all" => [DATA_SETS.to_vec(), SUITE.to_vec()].concat(),
+            name => vec![Self::named(name)?],
+        })
+    }
+
     /// The set of this name.
     pub fn named(name: &str) -> Result<Self, LabError> {
-        let known = || DATA_SETS.map(|set| set.name).join(", ");
-        let found = DATA_SETS.into_iter().find(|set| set.name == name);
+        let all = || DATA_SETS.into_iter().chain(SUITE);
+        let known = || all().map(|set| set.name).collect::<Vec<_>>().join(", ");
+        let found = all().find(|set| set.name == name);
         found.ok_or_else(|| LabError::UnknownSet { name: name.to_owned(), known: known() })
     }
 
     /// Reads the set from the data folder.
     pub fn read(&self, folder: &Path) -> Result<Table, LabError> {
         let end = if self.is_compressed { ".csv.gz" } else { ".csv" };
-        Ok(read(&folder.join(format!("{}{end}", self.name)), &ReadOptions::default())?)
+        Ok(read(&folder.join(self.folder).join(format!("{}{end}", self.name)), &ReadOptions::default())?)
     }
 
     /// The inputs of a table of this set: n × p, all columns but the target.
@@ -64,6 +103,98 @@ impl DataSet {
     /// The targets of a table of this set.
     pub fn targets(&self, table: &Table) -> Result<Vec<f64>, LabError> {
         Ok(table.role(self.target, "the target")?.into_owned())
+    }
+}
+
+/// What is wrong with some of the training targets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Damage {
+    /// In what way.
+    pub kind: DamageKind,
+    /// Share of the rows.
+    pub share: f64,
+}
+
+/// In what way targets are wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamageKind {
+    /// Moved up or down by about three standard deviations: the paper's.
+    Shifted,
+    /// Moved up by as much.
+    OneSided,
+    /// Exchanged among themselves.
+    Swapped,
+    /// In another unit: times ten.
+    Unit,
+}
+
+impl Damage {
+    /// The paper's.
+    pub fn shifted(share: f64) -> Self {
+        Self { kind: DamageKind::Shifted, share }
+    }
+
+    /// Makes some targets wrong; gives back which, in order.
+    fn apply(self, target: &mut [f64], rng: &mut ChaCha8Rng) -> Vec<usize> {
+        let count = (self.share * target.len() as f64) as usize;
+        if self.kind == DamageKind::Shifted {
+            return make_wrong(target, count, rng);
+        }
+        let (_, deviation) = moments(target);
+        let mut wrong = sample(rng, target.len(), count).into_vec();
+        match self.kind {
+            DamageKind::Shifted => {}
+            DamageKind::OneSided => {
+                for &row in &wrong {
+                    target[row] += 3.0 * deviation * (1.0 + 0.25 * rng.sample::<f64, _>(StandardNormal));
+                }
+            }
+            DamageKind::Swapped => {
+                let before: Vec<f64> = wrong.iter().map(|&row| target[row]).collect();
+                wrong.iter().enumerate().for_each(|(k, &row)| target[row] = before[(k + 1) % before.len()]);
+            }
+            DamageKind::Unit => wrong.iter().for_each(|&row| target[row] *= 10.0),
+        }
+        wrong.sort_unstable();
+        wrong
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            _ if self.share == 0.0 => return f.write_str("clean"),
+            DamageKind::Shifted => "shifted",
+            DamageKind::OneSided => "one-sided",
+            DamageKind::Swapped => "swapped",
+            DamageKind::Unit => "unit",
+        };
+        write!(f, "{name}:{}", self.share)
+    }
+}
+
+impl FromStr for Damage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, share) = text.split_once(':').map_or((text, None), |(name, share)| (name, Some(share)));
+        let (kind, usual) = match name {
+            "clean" => (DamageKind::Shifted, 0.0),
+            "shifted" => (DamageKind::Shifted, 0.1),
+            "one-sided" => (DamageKind::OneSided, 0.15),
+            "swapped" => (DamageKind::Swapped, 0.15),
+            "unit" => (DamageKind::Unit, 0.1),
+            _ => {
+                return Err(
+                    "give clean, shifted, one-sided, swapped or unit, with a share such as shifted:0.2".to_owned()
+                );
+            }
+        };
+        let share = share.map_or(Ok(usual), |share| share.parse().map_err(|_| format!("{share} is no share")))?;
+        if !(0.0..0.5).contains(&share) {
+            return Err(format!("{share} makes no sense; give shares from 0 to 0.5"));
+        }
+        Ok(Self { kind, share })
     }
 }
 
@@ -83,17 +214,16 @@ pub struct Split {
 }
 
 impl Split {
-    /// Splits a set and makes a share of the training targets wrong.
-    pub fn new(set: &DataSet, table: &Table, contamination: f64, seed: u64) -> Result<Self, LabError> {
+    /// Splits a set, takes at most so many training rows and makes a share of their targets wrong.
+    pub fn new(set: &DataSet, table: &Table, most_rows: usize, damage: Damage, seed: u64) -> Result<Self, LabError> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let n = table.row_count();
         let order = sample(&mut rng, n, n).into_vec();
         let (train, test) = order.split_at(n * 4 / 5);
-        let train = table.take(&train[..train.len().min(MOST_TRAINING_ROWS)]);
+        let train = table.take(&train[..train.len().min(most_rows)]);
         let mut target = set.targets(&train)?;
         let scale = moments(&target);
-        let count = (contamination * target.len() as f64) as usize;
-        let wrong = make_wrong(&mut target, count, &mut rng);
+        let wrong = damage.apply(&mut target, &mut rng);
         let train = train.with_columns(vec![(set.target.to_owned(), Table::number_column(target))]);
         let test = table.take(test);
         let test_target = set.targets(&test)?;

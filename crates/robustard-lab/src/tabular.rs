@@ -7,7 +7,7 @@ use robustard_table::Table;
 
 use crate::LabError;
 use crate::method::Basis;
-use crate::protocol::{DataSet, Split};
+use crate::protocol::{Damage, DataSet, MOST_TRAINING_ROWS, Split};
 use crate::trial::Sample;
 
 /// d of the Fourier features.
@@ -21,7 +21,7 @@ pub fn sample(
     seed: u64,
     make: impl FnOnce(&Mat<f64>, &Mat<f64>) -> [Mat<f64>; 2],
 ) -> Result<Sample, LabError> {
-    let split = Split::new(set, table, contamination, seed)?;
+    let split = Split::new(set, table, MOST_TRAINING_ROWS, Damage::shifted(contamination), seed)?;
     let [train, test] = [set.inputs(&split.train)?, set.inputs(&split.test)?];
     let standard = Standardizer::fit(train.as_ref());
     let inputs = [train, test].map(|inputs| standard.transform(inputs.as_ref()));

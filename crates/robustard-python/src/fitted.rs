@@ -106,7 +106,7 @@ pub fn fit_numbers(
     call: Call<'_>,
 ) -> PyResult<Fitted> {
     let missing = serde_json::from_value(names.missing.into()).map_err(bad_value)?;
-    let matrix = view(&inputs);
+    let matrix = view(&inputs)?;
     let target = target.as_slice().map_err(bad_value)?;
     let mut dataset =
         Dataset::new(matrix, target).and_then(|data| data.with_names(&names.inputs)).map_err(bad_value)?;
@@ -490,7 +490,7 @@ impl Fitted {
         level: f64,
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let rows = view(&inputs);
+        let rows = view(&inputs)?;
         let prediction = if rows.nrows() <= FEW_ROWS {
             self.regression().predict(rows)
         } else {
@@ -517,7 +517,7 @@ impl Fitted {
         inputs: PyReadonlyArray2<'py, f64>,
         threads: usize,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Option<String>)> {
-        let rows = view(&inputs);
+        let rows = view(&inputs)?;
         let means = if rows.nrows() <= FEW_ROWS {
             self.regression().predict_mean_under(rows, &Control::new())
         } else {
@@ -529,7 +529,7 @@ impl Fitted {
 
     /// Covariance of the regression function at the rows of a table, without noise, in squared target units.
     fn covariance<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let covariance = uninterrupted(py, threads, |_| self.model.latent_covariance(&frame.table))?;
+        let covariance = uninterrupted(py, threads, |control| self.model.latent_covariance(&frame.table, control))?;
         matrix(py, &covariance.map_err(bad_value)?)
     }
 

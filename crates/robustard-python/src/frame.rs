@@ -2,7 +2,7 @@
 
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use numpy::ndarray::{ArrayView2, Axis};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -24,16 +24,18 @@ impl From<Table> for Frame {
     }
 }
 
-/// A matrix of Python's, of any layout, where it lies.
-pub fn view<'a>(matrix: &'a PyReadonlyArray2<'_, f64>) -> MatRef<'a, f64> {
+/// A matrix of Python's, of any layout, where it lies. Part of a record, whose steps are no whole numbers of doubles, is refused.
+pub fn view<'a>(matrix: &'a PyReadonlyArray2<'_, f64>) -> PyResult<MatRef<'a, f64>> {
+    let is_whole = |bytes: &isize| bytes % size_of::<f64>() as isize == 0;
+    if !matrix.strides().iter().all(is_whole) || !matrix.as_array().as_ptr().is_aligned() {
+        return Err(PyValueError::new_err("the array is not aligned; give a copy of it"));
+    }
     let values = matrix.as_array();
     let [rows, columns] = [values.nrows(), values.ncols()];
     let [row_stride, column_stride] = [values.strides()[0], values.strides()[1]];
     // The array stays borrowed as long as the view; shape and strides are its own.
     #[allow(unsafe_code)]
-    unsafe {
-        MatRef::from_raw_parts(values.as_ptr(), rows, columns, row_stride, column_stride)
-    }
+    Ok(unsafe { MatRef::from_raw_parts(values.as_ptr(), rows, columns, row_stride, column_stride) })
 }
 
 /// A column as it comes from Python: numbers, or texts with gaps.

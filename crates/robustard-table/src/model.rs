@@ -273,8 +273,8 @@ impl TableModel {
     }
 
     /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.
-    pub fn latent_covariance(&self, table: &Table) -> Result<Mat<f64>, ModelError> {
-        Ok(self.regression.latent_covariance(self.encoder.matrix(table)?.inputs.as_ref())?)
+    pub fn latent_covariance(&self, table: &Table, control: &Control) -> Result<Mat<f64>, ModelError> {
+        Ok(self.regression.latent_covariance_under(self.encoder.matrix(table)?.inputs.as_ref(), control)?)
     }
 
     /// What should be said about inputs out of range.

@@ -368,6 +368,20 @@ impl Design {
         gaps.iter().map(|gap| curve * gap.curve + line * gap.line).collect()
     }
 
+    /// The same between rows of standardized inputs, whose columns are given: m × m; none if the features carry everything.
+    pub(crate) fn unseen_covariance(
+        &self,
+        standard: MatRef<'_, f64>,
+        columns: MatRef<'_, f64>,
+        model: &FittedModel,
+    ) -> Option<Mat<f64>> {
+        let features = columns.subrows(self.first(), self.feature_count());
+        let [curve, line] = self.map.gap_covariances(standard, features)?;
+        let [of_line, of_curve] = self.prior_variances(model);
+        let covariance = |i, j| of_curve * curve[(i, j)] + of_line * line[(i, j)];
+        Some(Mat::from_fn(standard.nrows(), standard.nrows(), covariance))
+    }
+
     /// Whether all parts fit together, as they do unless the design comes from a damaged file.
     pub(crate) fn is_consistent(&self) -> bool {
         let inputs = self.names.len();

@@ -21,9 +21,9 @@ pub struct Diagnostics {
     pub loo_residual: Vec<f64>,
     /// λ: noise variance of the row.
     pub noise_variance: Vec<f64>,
-    /// Variance of the regression function at the row.
+    /// Variance of the regression function at the row, as predictions have it.
     pub latent_variance: Vec<f64>,
-    /// The same had the row been left out, as predictions have it: with what robust noise adds and what features do not carry.
+    /// The same had the row been left out.
     pub loo_latent_variance: Vec<f64>,
     /// Log density of the target under the noise model, had the row been left out.
     pub loo_log_density: Vec<f64>,
@@ -71,7 +71,12 @@ impl Diagnostics {
             predicted: actual.iter().zip(&loo_residual).map(|(y, r)| y - r).collect(),
             residual: differences(&standard.residual),
             noise_variance: variances(&rows.noise_variance),
-            latent_variance: variances(&rows.latent_variance),
+            latent_variance: rows
+                .predictive_latent_variance()
+                .iter()
+                .enumerate()
+                .map(|(row, latent)| scale.variance(latent + unseen.get(row).copied().unwrap_or(0.0)))
+                .collect(),
             loo_latent_variance: variances(&standard.loo_latent_variance),
             loo_log_density: standard.loo_log_density.iter().map(|density| scale.log_density(*density, 1.0)).collect(),
             weight: rows.weight.to_vec(),

@@ -315,7 +315,21 @@ impl Recipe {
 
     /// With lengthscales of rff and rbf features.
     pub fn with_lengthscale(self, lengthscale: Lengthscale) -> Result<Self, RecipeError> {
-        Self { lengthscale, ..self }.checked()
+        let recipe = Self { lengthscale, ..self }.checked()?;
+        let is_used = recipe.features.given().is_some_and(|kind| kind.takes_lengthscale());
+        if is_used { Ok(recipe) } else { Err(RecipeError::NoLengthscale) }
+    }
+
+    /// With an intercept or without.
+    #[must_use]
+    pub fn with_intercept(self, intercept: bool) -> Self {
+        Self { intercept, ..self }
+    }
+
+    /// With inputs standardized or as they are.
+    #[must_use]
+    pub fn with_standardize(self, standardize: bool) -> Self {
+        Self { standardize, ..self }
     }
 
     /// With another seed of everything random.
@@ -437,6 +451,8 @@ mod tests {
         assert!(Options { features: linear, ..growing }.recipe().is_ok());
         let broken = Recipe::default().with_lengthscale(Lengthscale::Given(-1.0));
         assert!(broken.unwrap_err().to_string().contains("-1"));
+        let unused = Recipe::default().with_lengthscale(Lengthscale::Given(1.0));
+        assert!(unused.unwrap_err().to_string().contains("rff and rbf"));
     }
 
     /// Whoever says something about the noise has it given.

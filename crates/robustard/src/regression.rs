@@ -244,14 +244,34 @@ impl Regression {
         Ok(Means { mean, beyond })
     }
 
-    /// Covariance of the regression function at rows of inputs (m × p), without noise, in squared target units: m × m.
+    /// Covariance of the regression function at rows of inputs (m × p), without noise, in squared target units: m × m. Its diagonal
+    /// is the latent variance of predictions.
     pub fn latent_covariance(&self, inputs: MatRef<'_, f64>) -> Result<Mat<f64>, Error> {
+        self.latent_covariance_under(inputs, &Control::new())
+    }
+
+    /// The same under a control, which can stop it before it begins.
+    pub fn latent_covariance_under(&self, inputs: MatRef<'_, f64>, control: &Control) -> Result<Mat<f64>, Error> {
         let Fit { design, model, .. } = &self.fit;
         design.check(inputs)?;
-        let (rows, _) = design.columns(design.standardize(inputs).as_ref(), par());
-        let standard = model.latent_covariance(rows.transpose())?;
-        let scale = design.target();
-        Ok(Mat::from_fn(standard.nrows(), standard.ncols(), |i, j| scale.variance(standard[(i, j)])))
+        if control.is_stopped() {
+            return Err(Error::Stopped);
+        }
+        control.enter(Stage::Predicting);
+        control.run(|| {
+            let standard = design.standardize(inputs);
+            let (rows, gaps) = design.columns(standard.as_ref(), par());
+            let mut covariance = model.latent_covariance(rows.transpose())?;
+            if let Some(unseen) = design.unseen_covariance(standard.as_ref(), rows.as_ref(), model) {
+                covariance += unseen;
+            }
+            // To the last bit the variances of predictions.
+            let own = model.predict_rows(rows.as_ref())?.variance;
+            let unseen = gaps.map_or_else(|| vec![0.0; own.len()], |gaps| design.unseen_variance(&gaps, model));
+            own.iter().zip(unseen).enumerate().for_each(|(i, (own, unseen))| covariance[(i, i)] = own + unseen);
+            let scale = design.target();
+            Ok(Mat::from_fn(covariance.nrows(), covariance.ncols(), |i, j| scale.variance(covariance[(i, j)])))
+        })
     }
 
     /// Shows blocks of rows, standardized; gives back which inputs are out of range.

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{Rows, coefficient, flagged, kind, waves};
+use common::{Rows, coefficient, flagged, kind, normal, waves};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
 use robustard::{Compared, Control, Noise, Recipe, Regression, Selection, fit};
 
@@ -149,4 +151,16 @@ fn two_valued_targets_lose_no_rows() {
     assert!(regression.set_aside().is_empty() && is_shared, "{:?}", regression.selection());
     let quality = regression.quality();
     assert!(quality.loo_r2 > 0.2 && quality.loo_r2 < 0.9, "{quality:?}");
+}
+
+/// Rows that come by turns, with little noise and with much: which of them are looked at must not decide.
+#[test]
+fn rows_that_come_by_turns_are_no_pattern() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let rows = Rows::of((0..4002).map(|i| {
+        let x = 3.0 * normal(&mut rng);
+        ([x], (2.0 * x).sin() + if i % 2 == 0 { 0.05 } else { 1.0 } * normal(&mut rng))
+    }));
+    let regression = rows.fit(&Recipe::default());
+    assert!(!regression.design().is_linear(), "{:?}", regression.selection());
 }

@@ -155,3 +155,21 @@ fn there_is_one_coverage() {
         assert_eq!(coverage, regression.coverages(&[0.95])[0]);
     }
 }
+
+/// Two equal rows have one value: their covariance is their variance, inside the range and beyond it.
+#[test]
+fn covariances_have_what_variances_have() {
+    let rows = bent(300);
+    let regression = rows.fit(&given("smooth:40", Noise::Shared));
+    let inputs = rows.inputs.ncols();
+    let new = Mat::from_fn(4, inputs, |i, _| [0.3, 0.3, 9.0, 9.0][i]);
+    let covariance = regression.latent_covariance(new.as_ref()).unwrap();
+    let prediction = regression.predict(new.as_ref()).unwrap();
+    for pair in [0, 2] {
+        let variance = prediction.latent_variance[pair];
+        for (i, j) in [(pair, pair), (pair, pair + 1), (pair + 1, pair)] {
+            assert!((covariance[(i, j)] / variance - 1.0).abs() < 1e-9, "{i} {j}: {} {variance}", covariance[(i, j)]);
+        }
+    }
+    assert!(covariance[(2, 2)] > 4.0 * covariance[(0, 0)]);
+}

@@ -44,6 +44,13 @@ fn threads_change_nothing() {
         let what = recipe.features().to_string();
         assert_same(&fitted[0], &fitted[1], rows.inputs.as_ref(), &what);
         assert_same(&fitted[0], &fitted[2], rows.inputs.as_ref(), &what);
+        // Nor do those that predict.
+        let new = friedman(1500, 0.0, 2).inputs;
+        let predict = |threads: usize| {
+            let control = Control::new().with_threads(threads).unwrap();
+            fitted[0].predict_under(new.as_ref(), &control).unwrap()
+        };
+        assert_eq!(predict(1), predict(3), "{what}");
     }
 }
 

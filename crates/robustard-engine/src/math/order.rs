@@ -43,6 +43,22 @@ pub fn quantile_of_sorted(sorted: &[f64], level: f64) -> f64 {
     sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
 }
 
+/// All of so many places, or `most` of them: spread evenly, but in no step that a table could share, as one sorted by turns does.
+pub fn spread(count: usize, most: usize) -> impl Iterator<Item = usize> {
+    let golden = (count as f64 * 0.618_033_988_749_895) as usize;
+    // Without a common divisor, no place comes twice and every period of the table is gone through.
+    let step = if count <= most { 1 } else { (golden..).find(|step| greatest_divisor(*step, count) == 1).unwrap_or(1) };
+    (0..count.min(most)).scan(0, move |place, _| {
+        let here = *place;
+        *place = (*place + step) % count;
+        Some(here)
+    })
+}
+
+fn greatest_divisor(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { greatest_divisor(b, a % b) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +80,23 @@ mod tests {
         assert_eq!(quantile_of_sorted(&values, 0.05), 1.0);
         assert_eq!(quantile_of_sorted(&values, 0.525), 10.5);
         assert!(quantile_of_sorted(&[], 0.5).is_nan());
+    }
+
+    #[test]
+    fn spread_places_are_distinct_and_of_all_kinds() {
+        assert_eq!(spread(5, 10).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+        assert_eq!(spread(0, 10).count(), 0);
+        for count in [4001, 4002, 8000, 8001, 10_000, 123_456] {
+            let mut places: Vec<usize> = spread(count, 4000).collect();
+            for period in [2, 3, 4, 7, 24] {
+                let first = places.iter().filter(|place| *place % period == 0).count() as f64;
+                assert!((first / 4000.0 - 1.0 / period as f64).abs() < 0.02, "{count}, {period}: {first}");
+            }
+            let early = places.iter().filter(|place| **place < count / 4).count();
+            assert!((980..1020).contains(&early), "{count}: {early}");
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), 4000);
+        }
     }
 }

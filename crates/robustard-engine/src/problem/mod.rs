@@ -235,15 +235,25 @@ impl<'a> Problem<'a> {
 
     /// Writes y − Xθ.
     pub(crate) fn residual_of(&self, weights: &[f64], residual: &mut [f64], par: Par) {
+        /// Rows that are written together where they lie elsewhere.
+        const BLOCK: usize = 1024;
         residual.copy_from_slice(&self.target);
-        matmul(
-            MatMut::from_column_major_slice_mut(residual, self.row_count(), 1),
-            Accum::Add,
-            self.rows().transpose(),
-            MatRef::from_column_major_slice(weights, self.column_count(), 1),
-            -1.0,
-            par,
-        );
+        let rows = self.row_blocks();
+        let length = if matches!(rows, RowBlocks::Here(_)) { self.row_count() } else { BLOCK };
+        let mut room = Mat::new();
+        for start in (0..self.row_count()).step_by(length) {
+            let range = start..(start + length).min(self.row_count());
+            let residual = &mut residual[range.clone()];
+            let count = residual.len();
+            matmul(
+                MatMut::from_column_major_slice_mut(residual, count, 1),
+                Accum::Add,
+                rows.block(range, &mut room).transpose(),
+                MatRef::from_column_major_slice(weights, self.column_count(), 1),
+                -1.0,
+                par,
+            );
+        }
     }
 
     /// The data's own units for variances and precisions; 1 where the data is all zero. With an intercept (a constant column

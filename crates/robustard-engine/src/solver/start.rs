@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::safeguard::{Limits, confine};
-use crate::noise::NoiseModel;
+use crate::noise::{NoiseModel, Shared};
 use crate::problem::Problem;
 use crate::state::State;
 
@@ -69,6 +69,11 @@ impl Start {
         }
         let [low, high] = limits.noise_variance;
         state.noise = self.noise;
+        if let NoiseModel::Shared(Shared { variance }) = &mut state.noise {
+            *variance = variance.clamp(low, high);
+            state.noise_variance.fill(*variance);
+            return;
+        }
         state.noise_variance.iter_mut().zip(&self.noise_variance).for_each(|(v, start)| *v = start.clamp(low, high));
         confine(state);
     }

@@ -8,12 +8,12 @@ use clap::Args;
 use robustard::metrics::mean;
 use robustard_lab::default::{Method, Score, score};
 use robustard_lab::paper;
-use robustard_lab::protocol::{DATA_SETS, DataSet, Split};
+use robustard_lab::protocol::{Damage, DamageKind, DataSet, MOST_TRAINING_ROWS, Split};
 use robustard_lab::verdict::verdict;
 use robustard_report::short;
 use serde_json::json;
 
-use crate::{Ending, Outcome, Usage};
+use crate::{Ending, Outcome};
 
 /// Options of `default`.
 #[derive(Args)]
@@ -21,15 +21,19 @@ pub struct DefaultExperiment {
     /// The folder with the data sets
     #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
     data: PathBuf,
-    /// Only these sets
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only these sets; `paper` is the nine of the paper, `suite` ten more, `all` both
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "paper")]
     sets: Vec<String>,
     /// Seeds of the splits, from and to
     #[arg(long, default_value = "100-109", value_parser = seeds)]
     seeds: (u64, u64),
-    /// Shares of wrong training rows
-    #[arg(long, value_delimiter = ',', default_values_t = [0.0, 0.1, 0.3])]
-    contamination: Vec<f64>,
+    /// What is wrong with some training targets: clean, shifted, one-sided, swapped or unit (times ten), with a share such as
+    /// shifted:0.3
+    #[arg(long, value_name = "DAMAGE", value_delimiter = ',', default_value = "clean,shifted,shifted:0.3")]
+    damage: Vec<Damage>,
+    /// Most training rows
+    #[arg(long, value_name = "N", default_value_t = MOST_TRAINING_ROWS)]
+    rows: usize,
     /// Only these methods: default, cleaned, learnt-shared, fixed-shared, fixed-robust, paper
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     methods: Vec<Method>,
@@ -54,39 +58,33 @@ fn method(text: &str) -> Result<Method, String> {
 impl DefaultExperiment {
     /// Runs and prints.
     pub fn run(&self) -> Outcome<Ending> {
-        if let Some(share) = self.contamination.iter().find(|share| !(0.0..0.5).contains(*share)) {
-            return Err(Usage(format!("a contamination of {share} makes no sense; give shares from 0 to 0.5")).into());
-        }
-        let sets: Vec<DataSet> = if self.sets.is_empty() {
-            DATA_SETS.to_vec()
-        } else {
-            self.sets.iter().map(|name| DataSet::named(name)).collect::<Result<_, _>>()?
-        };
+        let sets: Vec<Vec<DataSet>> = self.sets.iter().map(|name| DataSet::several(name)).collect::<Result<_, _>>()?;
+        let sets = sets.concat();
         let mut all = Vec::new();
         for set in &sets {
             let table = set.read(&self.data)?;
-            for &contamination in &self.contamination {
+            for &damage in &self.damage {
                 let mut scores = Vec::new();
                 for seed in self.seeds.0..=self.seeds.1 {
-                    let split = Split::new(set, &table, contamination, seed)?;
+                    let split = Split::new(set, &table, self.rows, damage, seed)?;
                     if let Some(folder) = &self.splits {
-                        split.write(set, folder, &format!("{}-{contamination}-{seed}", set.name))?;
+                        split.write(set, folder, &format!("{}-{damage}-{seed}", set.name).replace(':', "-"))?;
                     }
                     for method in Method::ALL {
                         let is_wanted = self.methods.is_empty() || self.methods.contains(&method);
                         if !is_wanted || method == Method::Cleaned && split.wrong.is_empty() {
                             continue;
                         }
-                        let score = score(set, &split, contamination, seed, method)?;
+                        let score = score(set, &split, damage, seed, method)?;
                         if self.json {
                             writeln!(std::io::stdout().lock(), "{}", json!(score))?;
                         }
                         scores.push(score);
                     }
-                    eprintln!("{}, contamination {contamination}, seed {seed} done", set.name);
+                    eprintln!("{}, {damage}, seed {seed} done", set.name);
                 }
                 if !self.json {
-                    std::io::stdout().lock().write_all(cell(set, contamination, &scores)?.as_bytes())?;
+                    std::io::stdout().lock().write_all(cell(set, damage, &scores)?.as_bytes())?;
                 }
                 all.extend(scores);
             }
@@ -98,16 +96,15 @@ impl DefaultExperiment {
     }
 }
 
-/// The methods on one set at one contamination, means over the seeds.
-fn cell(set: &DataSet, contamination: f64, scores: &[Score]) -> Outcome<String> {
+/// The methods on one set in one condition, means over the seeds.
+fn cell(set: &DataSet, damage: Damage, scores: &[Score]) -> Outcome<String> {
     let mut out = String::new();
     let mut seeds: Vec<u64> = scores.iter().map(|score| score.seed).collect();
     seeds.dedup();
     let seeds = seeds.len();
-    let best = paper::best(set.name, contamination)
-        .map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
-    let wrong = format!("{:.0}% wrong rows", 100.0 * contamination);
-    writeln!(out, "{}, {wrong}, {seeds} seeds{best}", set.name)?;
+    let of_paper = (damage.kind == DamageKind::Shifted).then(|| paper::best(set.name, damage.share)).flatten();
+    let best = of_paper.map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
+    writeln!(out, "{}, {damage}, {seeds} seeds{best}", set.name)?;
     writeln!(
         out,
         "  {:<17} {:>10} {:>8} {:>6} {:>6} {:>6} {:>7} {:>8}",

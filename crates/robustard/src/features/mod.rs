@@ -195,6 +195,11 @@ trait Map {
         None
     }
 
+    /// The covariances between rows of what [`Gap`] has the variances of: m × m of the curve and of the lines.
+    fn gap_covariances(&self, _inputs: MatRef<'_, f64>, _features: MatRef<'_, f64>) -> Option<[Mat<f64>; 2]> {
+        None
+    }
+
     /// How much a learnt curve bends along each input: the prior variance of its slope, of weights with precision 1. Its first
     /// features are then the inputs themselves.
     fn bends(&self) -> Option<Vec<f64>> {
@@ -385,6 +390,10 @@ impl FeatureMap {
 
     pub(crate) fn write(&self, inputs: MatRef<'_, f64>, features: MatMut<'_, f64>, par: Par) {
         self.map().write(inputs, features, par);
+    }
+
+    pub(crate) fn gap_covariances(&self, inputs: MatRef<'_, f64>, features: MatRef<'_, f64>) -> Option<[Mat<f64>; 2]> {
+        self.map().gap_covariances(inputs, features)
     }
 
     pub(crate) fn fold(&self, weights: &[f64]) -> Option<Vec<f64>> {

@@ -206,7 +206,7 @@ impl Map for SmoothMap {
             self.curve.matrix(held.as_ref(), centres, par).as_ref(),
             MatRef::from_column_major_slice(functions, functions.len(), 1),
             1.0,
-            par,
+            Par::Seq, // the same for any number of threads
         );
         sums
     }
@@ -250,6 +250,23 @@ impl Map for SmoothMap {
             Gap { curve: (prior - carried).max(0.0) + beyond, line }
         };
         Some((0..inputs.nrows()).map(gap).collect())
+    }
+
+    /// What the centres do not carry at the border, κ(b, b′) − φ(b)ᵀφ(b′), and the change from there to the row.
+    fn gap_covariances(&self, inputs: MatRef<'_, f64>, features: MatRef<'_, f64>) -> Option<[Mat<f64>; 2]> {
+        let (p, m) = (self.inputs(), inputs.nrows());
+        let held = self.range.hold(inputs);
+        let [at_border, across, at_row] = [(held.as_ref(), held.as_ref()), (inputs, held.as_ref()), (inputs, inputs)]
+            .map(|(rows, others)| self.curve.matrix(rows, others, par()));
+        let carried = features.subrows(p, features.nrows() - p);
+        let curve = Mat::from_fn(m, m, |i, j| {
+            let change = at_row[(i, j)] - across[(i, j)] - across[(j, i)] + at_border[(i, j)];
+            let product = carried.col(i).iter().zip(carried.col(j).iter()).map(|(a, b)| a * b).sum::<f64>();
+            at_border[(i, j)] - product + change
+        });
+        let off = |i: usize, k: usize| inputs[(i, k)] - held[(i, k)];
+        let line = Mat::from_fn(m, m, |i, j| (0..p).map(|k| off(i, k) * off(j, k)).sum());
+        Some([curve, line])
     }
 
     fn learnt_lengthscales(&self) -> usize {
