@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Synthetic, gaussian_matrix, normal, rng};
-use robustard_engine::faer::Mat;
+use robustard_engine::faer::{Mat, MatMut};
 use robustard_engine::solver::IterationRecord;
-use robustard_engine::{Acceleration, Degrees, Noise, Problem, Route, Settings, SolverKind, fit};
+use robustard_engine::{Acceleration, Degrees, Noise, Problem, Route, RowSource, Settings, SolverKind, fit};
 
 const SHAPES: [(usize, usize); 3] = [(40, 10), (12, 20), (15, 15)];
 const NOISES: [Noise; 6] = [
@@ -316,4 +316,49 @@ fn duplicated_columns_predict_as_one() {
     let two = fit(&Problem::new(doubled.as_ref(), &y).unwrap(), &Settings::default()).unwrap();
     close("fitted", &one.rows().fitted, &two.rows().fitted, 1e-2);
     assert!((two.coefficients()[0] + two.coefficients()[3] - 2.0).abs() < 0.05);
+}
+
+/// Rows that are written when they are looked at.
+#[derive(Debug)]
+struct Scattered {
+    rows: usize,
+    columns: usize,
+}
+
+impl RowSource for Scattered {
+    fn column_count(&self) -> usize {
+        self.columns
+    }
+
+    fn row_count(&self) -> usize {
+        self.rows
+    }
+
+    fn write(&self, first: usize, columns: &[usize], mut rows: MatMut<'_, f64>) {
+        for i in 0..rows.ncols() {
+            for (k, &column) in columns.iter().enumerate() {
+                let place = ((first + i) * self.columns + column) as u64;
+                let uniform = (place.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as f64 / (1 << 24) as f64;
+                rows[(k, i)] = 12f64.sqrt() * (uniform - 0.5);
+            }
+        }
+    }
+}
+
+/// A table so large that no copy of it is kept is fitted as if there were one.
+#[test]
+fn large_tables_need_no_copy() {
+    let table = || Scattered { rows: 1_100_000, columns: 8 };
+    let whole = table().matrix();
+    let noise = |i: usize| ((i * 37) as f64).cos() + if i % 20 == 0 { 9.0 } else { 0.0 };
+    let target: Vec<f64> = (0..whole.ncols()).map(|i| whole[(0, i)] - whole[(5, i)] + 0.3 * noise(i)).collect();
+    drop(whole);
+    let settings = Settings { max_iterations: 60, ..Settings::default().with_noise(Noise::Contaminated) };
+    let written = Problem::from_standard_source(table(), target.clone(), 0);
+    let copied = Problem::from_standard_source(table(), target, 0);
+    assert_eq!(copied.rows().ncols(), 1_100_000);
+    let [written, copied] = [written, copied].map(|problem| fit(&problem, &settings).unwrap());
+    assert_eq!(written.iterations(), copied.iterations());
+    assert_eq!(written.coefficients(), copied.coefficients());
+    assert_eq!(written.rows().noise_variance, copied.rows().noise_variance);
 }

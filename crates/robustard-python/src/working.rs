@@ -67,6 +67,42 @@ pub fn uninterrupted<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce(
     raised.map_or(Ok(result), Err)
 }
 
+/// Threads that wait for the next call: starting them, and finding their room for matrix products, takes longer than a small fit.
+struct Kept {
+    /// As asked for, 0 for all cores.
+    threads: usize,
+    process: u32,
+    pool: rayon::ThreadPool,
+}
+
+/// Never rayon's global pool: a process that Python forks would wait for threads that it does not have.
+static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
+
+impl Kept {
+    fn of(threads: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let process = std::process::id();
+        // Who is told that it is locked starts threads of its own: another call is at work, or was when the process was forked.
+        let kept = KEPT.try_lock().ok().and_then(|mut kept| kept.take());
+        if let Some(kept) = kept {
+            if kept.process != process {
+                // Its threads are in another process: nothing of them may be touched.
+                std::mem::forget(kept);
+            } else if kept.threads == threads {
+                return Ok(kept);
+            }
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+        Ok(Self { threads, process, pool })
+    }
+
+    /// Lets them wait for the next call.
+    fn keep(self) {
+        if let Ok(mut kept) = KEPT.try_lock() {
+            *kept = Some(self);
+        }
+    }
+}
+
 fn run<T: Send>(
     py: Python<'_>,
     threads: usize,
@@ -74,12 +110,11 @@ fn run<T: Send>(
     work: impl FnOnce(&Watch) -> T + Send,
 ) -> PyResult<(T, Option<PyErr>)> {
     let watch = Watch::default();
-    // Never rayon's global pool: a process that Python forks would wait for threads that it does not have.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool = pool.map_err(|error| PyRuntimeError::new_err(format!("cannot start {threads} threads: {error}")))?;
+    let kept = Kept::of(threads)
+        .map_err(|error| PyRuntimeError::new_err(format!("cannot start {threads} threads: {error}")))?;
     let mut raised: Option<PyErr> = None;
     let result = py.detach(|| {
-        pool.in_place_scope(|scope| {
+        kept.pool.in_place_scope(|scope| {
             let (sender, receiver) = channel();
             let watch = &watch;
             scope.spawn(move |_| {
@@ -112,6 +147,7 @@ fn run<T: Send>(
             }
         })
     });
+    kept.keep();
     let failed =
         || PyRuntimeError::new_err("robustard failed unexpectedly; please report it with the table that caused it");
     Ok((result.ok_or_else(failed)?, raised))

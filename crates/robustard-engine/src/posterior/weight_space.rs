@@ -12,7 +12,7 @@ use super::{
     weight_correction,
 };
 use crate::math::cholesky::Factor;
-use crate::problem::{Problem, RowBlocks};
+use crate::problem::Problem;
 
 /// Share of yᵀy below which a residual sum of squares taken from XᵀX is not trusted.
 const TRUSTED_RESIDUAL: f64 = 1e-6;
@@ -86,7 +86,7 @@ impl WeightSpace {
                     log_noise -= (*precision / (2.0 * PI)).ln();
                 }
                 self.sweep.gram(
-                    RowBlocks::Here(problem.rows()),
+                    problem.rows_of_passes(),
                     &self.row_precision,
                     problem.target(),
                     &mut self.precision,
@@ -108,7 +108,7 @@ impl WeightSpace {
     fn row_forms(&mut self, problem: &Problem, moments: &mut Moments) {
         let rows = match self.current {
             Current::Shared(_) => problem.row_blocks(),
-            Current::PerRow => RowBlocks::Here(problem.rows()),
+            Current::PerRow => problem.rows_of_passes(),
         };
         let Moments { mean, residual, latent_variance, .. } = moments;
         self.sweep.row_forms(rows, self.factor.inverse(), mean, problem.target(), residual, latent_variance);

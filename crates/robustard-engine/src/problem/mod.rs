@@ -11,9 +11,8 @@ use faer::{Accum, Mat, MatMut, MatRef, Par};
 use thiserror::Error;
 
 pub use groups::Groups;
-pub(crate) use rows::RowBlocks;
 pub use rows::RowSource;
-use rows::Rows;
+pub(crate) use rows::{RowBlocks, Rows};
 pub use units::NaturalUnits;
 use units::Sizes;
 
@@ -201,6 +200,21 @@ impl<'a> Problem<'a> {
     /// The same block by block, for those who look once or twice: no matrix is made.
     pub(crate) fn row_blocks(&self) -> RowBlocks<'_> {
         self.rows.blocks()
+    }
+
+    /// The same for those who look at every iteration: as a matrix, unless that would be large.
+    pub(crate) fn rows_of_passes(&self) -> RowBlocks<'_> {
+        if self.is_large() { self.rows.blocks() } else { RowBlocks::Here(self.rows.as_ref()) }
+    }
+
+    /// Some columns of the rows.
+    pub(crate) fn some_columns(&self, columns: &[usize]) -> Rows<'a> {
+        self.rows.part(columns)
+    }
+
+    /// Whether a copy of the design matrix is to be avoided.
+    pub(crate) fn is_large(&self) -> bool {
+        self.rows.are_large()
     }
 
     /// The targets, n.

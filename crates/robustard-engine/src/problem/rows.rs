@@ -33,6 +33,9 @@ pub trait RowSource: Debug + Send + Sync {
     }
 }
 
+/// Bytes of a large matrix.
+const LARGE: usize = 1 << 26;
+
 /// Where the whole d × n matrix is: row i of the table is its contiguous column i.
 #[derive(Debug, Clone)]
 enum Whole<'a> {
@@ -42,7 +45,7 @@ enum Whole<'a> {
 
 /// Some or all columns of the matrix.
 #[derive(Debug, Clone)]
-pub(super) struct Rows<'a> {
+pub(crate) struct Rows<'a> {
     whole: Whole<'a>,
     columns: Arc<Vec<usize>>,
     /// Copied only when they are looked at as a matrix: with shared noise, inner products are enough for most of a fit.
@@ -55,7 +58,6 @@ pub(crate) enum RowBlocks<'a> {
     /// As they lie in memory.
     Here(MatRef<'a, f64>),
     /// Written anew, each block when it is its turn.
-    #[allow(private_interfaces)] // only problems make them
     Written(&'a Rows<'a>),
 }
 
@@ -73,22 +75,26 @@ impl<'a> Rows<'a> {
 
     /// The rows as a matrix, which is made if there is none yet.
     pub(super) fn as_ref(&self) -> MatRef<'_, f64> {
-        let whole = match &self.whole {
-            Whole::Here(whole) => whole,
-            Whole::Elsewhere { source, copy } => copy.get_or_init(|| source.matrix()),
-        };
-        if self.columns.len() == whole.nrows() {
-            return Mat::as_ref(whole);
+        if self.columns.len() == self.whole.column_count() {
+            return match &self.whole {
+                Whole::Here(whole) => Mat::as_ref(whole),
+                Whole::Elsewhere { source, copy } => Mat::as_ref(copy.get_or_init(|| source.matrix())),
+            };
         }
         Mat::as_ref(self.part.get_or_init(|| {
-            let mut part = Mat::zeros(self.columns.len(), whole.ncols());
-            select(Mat::as_ref(whole), &self.columns, part.as_mut());
+            let mut part = Mat::zeros(self.columns.len(), self.row_count());
+            self.write(0..self.row_count(), part.as_mut());
             Arc::new(part)
         }))
     }
 
+    /// Whether a matrix of them is so large that memory matters more than the time to write them again and again.
+    pub(super) fn are_large(&self) -> bool {
+        size_of::<f64>() * self.row_count() * self.column_count() > LARGE
+    }
+
     /// The rows block by block: from the matrix, if there is one, else written anew.
-    pub(super) fn blocks(&'a self) -> RowBlocks<'a> {
+    pub(crate) fn blocks(&'a self) -> RowBlocks<'a> {
         let is_whole = self.columns.len() == self.whole.column_count();
         if self.part.get().is_some() || (is_whole && self.whole.matrix().is_some()) {
             RowBlocks::Here(self.as_ref())

@@ -209,6 +209,7 @@ fn solve_in_place(a: &mut [[f64; MOST_MEMORY]; MOST_MEMORY], b: &mut [f64; MOST_
 
 fn to_coordinates(state: &State, x: &mut Vec<f64>) {
     x.clear();
+    x.reserve_exact(state.weight_precision.len() + state.noise_variance.len() + NoiseModel::COORDINATES);
     x.extend(state.weight_precision.iter().map(|value| value.ln()));
     if !state.noise.is_shared() {
         x.extend(state.noise_variance.iter().map(|value| value.ln()));

@@ -81,7 +81,7 @@ impl<'a> Fit<'a> {
             proposal: Proposal::new(problem, settings.noise.is_shared()),
             solver: super::solver(settings),
             safeguard: Safeguard::new(settings),
-            accelerator: settings.accelerates().then(|| Anderson::new(settings.acceleration_memory)),
+            accelerator: settings.accelerates().then(|| Anderson::new(history_length(problem, settings))),
             stopping: Stopping::new(settings),
             noise_started: start.is_some(),
             last_pruned: 0,
@@ -275,25 +275,36 @@ impl<'a> Fit<'a> {
         }
     }
 
-    fn finish(mut self, status: Status) -> Solution {
-        self.set.active.all_moments();
-        let weight_precision = self.set.weight_precision();
-        let Active { problem, columns, state, moments, mut posterior, objective, .. } = self.set.active;
+    fn finish(self, status: Status) -> Solution {
+        let Self { mut set, mut trace, effort, started, accelerator, proposal, plain, extrapolated, .. } = self;
+        // What steps were made with takes much room, and the last look at the rows needs some.
+        drop((accelerator, proposal, plain, extrapolated));
+        set.active.all_moments();
+        let weight_precision = set.weight_precision();
+        let Active { problem, columns, state, moments, mut posterior, objective, .. } = set.active;
         // Columns may have left or come back after the last record was made.
-        if let Some(last) = self.trace.last_mut() {
+        if let Some(last) = trace.last_mut() {
             (last.objective, last.active_columns) = (objective, columns.len());
         }
         let uncertainty = Uncertainty::new(&problem, &state, &moments, posterior.as_mut());
         let outcome = Outcome {
             status,
             objective,
-            evaluations: self.effort.evaluations,
-            trace: self.trace,
-            interventions: self.effort.interventions,
-            elapsed: self.started.elapsed(),
+            evaluations: effort.evaluations,
+            trace,
+            interventions: effort.interventions,
+            elapsed: started.elapsed(),
         };
         Solution { columns, weight_precision, state, moments, uncertainty, outcome }
     }
+}
+
+/// How many steps the accelerator looks back. With noise per row a remembered step has two numbers per row; beside large tables that
+/// is at most two fifths of what the table is.
+fn history_length(problem: &Problem, settings: &CheckedSettings) -> usize {
+    let most = (problem.column_count() / 5).max(1);
+    let is_limited = problem.is_large() && !settings.noise.is_shared();
+    if is_limited { settings.acceleration_memory.min(most) } else { settings.acceleration_memory }
 }
 
 /// Which step was taken.

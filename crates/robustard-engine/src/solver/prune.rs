@@ -150,22 +150,34 @@ fn sums_from_products(products: &InnerProducts, point: &Point<'_>, active: &[usi
 }
 
 fn sums_from_rows(whole: &Problem, point: &Point<'_>, columns: &[usize]) -> ColumnSums {
+    /// Rows of large tables that are looked at together.
+    const BLOCK: usize = 4096;
     let Point { problem, state, moments, .. } = point;
-    let precision = |i: usize| problem.row_weight()[i] / state.variance(i);
-    let weighted =
-        Mat::from_fn(problem.row_count(), columns.len(), |i, k| precision(i) * whole.rows()[(columns[k], i)]);
-    let mut cross = Mat::<f64>::zeros(problem.column_count(), columns.len());
-    matmul(cross.as_mut(), Accum::Replace, problem.rows(), weighted.as_ref(), 1.0, Par::Seq);
-    let places = || columns.iter().enumerate().map(|(k, &column)| (weighted.col_as_slice(k), column));
-    ColumnSums {
-        square: places()
-            .map(|(values, column)| values.iter().enumerate().map(|(i, v)| v * whole.rows()[(column, i)]).sum())
-            .collect(),
-        with_residual: places()
-            .map(|(values, _)| values.iter().zip(&moments.residual).map(|(x, r)| x * r).sum())
-            .collect(),
-        cross,
+    let n = problem.row_count();
+    let length = if whole.is_large() { BLOCK } else { n };
+    let others = whole.some_columns(columns);
+    let (own_rows, other_rows) = (problem.rows_of_passes(), others.blocks());
+    let mut sums = ColumnSums {
+        cross: Mat::zeros(problem.column_count(), columns.len()),
+        square: vec![0.0; columns.len()],
+        with_residual: vec![0.0; columns.len()],
+    };
+    let [mut own_room, mut other_room] = [Mat::new(), Mat::new()];
+    for start in (0..n).step_by(length) {
+        let range = start..(start + length).min(n);
+        let x = other_rows.block(range.clone(), &mut other_room);
+        let precision: Vec<f64> = range.clone().map(|i| problem.row_weight()[i] / state.variance(i)).collect();
+        let weighted = Mat::from_fn(range.len(), columns.len(), |i, k| precision[i] * x[(k, i)]);
+        let own = own_rows.block(range.clone(), &mut own_room);
+        matmul(sums.cross.as_mut(), Accum::Add, own, weighted.as_ref(), 1.0, Par::Seq);
+        for k in 0..columns.len() {
+            let values = weighted.col_as_slice(k);
+            sums.square[k] += values.iter().zip(x.row(k).iter()).map(|(v, x)| v * x).sum::<f64>();
+            let residual = &moments.residual[range.clone()];
+            sums.with_residual[k] += values.iter().zip(residual).map(|(v, r)| v * r).sum::<f64>();
+        }
     }
+    sums
 }
 
 /// `state` for the groups that stay.
