@@ -91,8 +91,14 @@ def ridge(seed, n, p):
     scan = RidgeCV(alphas=penalties, store_cv_results=True).fit(x, y)
     errors = scan.cv_results_.mean(axis=0)
     return case(
-        x, y, new, **answers, variance=ridge_variance(x, y, new, 1.0),
-        penalties=penalties, errors=errors, best=float(scan.alpha_),
+        x,
+        y,
+        new,
+        **answers,
+        variance=ridge_variance(x, y, new, 1.0),
+        penalties=penalties,
+        errors=errors,
+        best=float(scan.alpha_),
     )
 
 
@@ -113,7 +119,13 @@ def huber(seed, n, p):
     found = polished(lambda parameters: _huber_loss_and_gradient(parameters, *given)[1], start)
     assert _huber_loss_and_gradient(found, *given)[0] <= objective
     return case(
-        x, y, new, coefficients=found[:p], intercept=found[p], mean=new @ found[:p] + found[p], scale=found[-1],
+        x,
+        y,
+        new,
+        coefficients=found[:p],
+        intercept=found[p],
+        mean=new @ found[:p] + found[p],
+        scale=found[-1],
         objective=float(objective),
     )
 
@@ -156,8 +168,15 @@ def student(seed, n, p, degrees):
     new_design = np.column_stack([new, np.ones(len(new))])
     variance = np.mean(1 / precision) + np.einsum("ij,jk,ik->i", new_design, covariance, new_design)
     return case(
-        x, y, new, degrees=degrees, coefficients=found[:p], intercept=found[p], row_weight=precision,
-        mean=new_design @ found[:-1], variance=variance,
+        x,
+        y,
+        new,
+        degrees=degrees,
+        coefficients=found[:p],
+        intercept=found[p],
+        row_weight=precision,
+        mean=new_design @ found[:-1],
+        variance=variance,
     )
 
 
@@ -184,9 +203,17 @@ def process(seed, n, p, per_input):
         return np.concatenate([theirs[1:-1], theirs[:1], theirs[-1:]])
 
     return case(
-        x, y, new, per_input=per_input, logs=ours(given), evidence=float(value), gradient=ours(gradient),
-        best_evidence=float(model.log_marginal_likelihood_value_), best_logs=ours(model.kernel_.theta),
-        mean=mean, variance=deviation**2,
+        x,
+        y,
+        new,
+        per_input=per_input,
+        logs=ours(given),
+        evidence=float(value),
+        gradient=ours(gradient),
+        best_evidence=float(model.log_marginal_likelihood_value_),
+        best_logs=ours(model.kernel_.theta),
+        mean=mean,
+        variance=deviation**2,
     )
 
 

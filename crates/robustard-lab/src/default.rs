@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::metrics::{coverage, mean, rmse, top_k_recall};
-use robustard::{Choice, Control, Interval, Noise, Preset, Recipe, RecipeError, Settings};
+use robustard::{Choice, Control, Degrees, Interval, Noise, Preset, Recipe, RecipeError, Settings};
 use robustard_report::reason_words;
 use robustard_table::{EncodeOptions, ModelError, TableModel};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,12 @@ pub enum Method {
     Cleaned,
     /// Learnt lengthscales, shared noise.
     LearntShared,
+    /// Learnt lengthscales, Student-t noise with learnt degrees of freedom.
+    LearntStudent,
+    /// Learnt lengthscales, noise with gross errors.
+    LearntContaminated,
+    /// Learnt lengthscales, noise that has both.
+    LearntNested,
     /// Fixed lengthscales, one precision per weight, shared noise.
     FixedShared,
     /// Fixed lengthscales, Student-t noise.
@@ -35,8 +41,17 @@ pub enum Method {
 
 impl Method {
     /// All methods.
-    pub const ALL: [Method; 6] =
-        [Self::Default, Self::Cleaned, Self::LearntShared, Self::FixedShared, Self::FixedRobust, Self::Paper];
+    pub const ALL: [Method; 9] = [
+        Self::Default,
+        Self::Cleaned,
+        Self::LearntShared,
+        Self::LearntStudent,
+        Self::LearntContaminated,
+        Self::LearntNested,
+        Self::FixedShared,
+        Self::FixedRobust,
+        Self::Paper,
+    ];
 
     /// A short name.
     pub fn name(self) -> &'static str {
@@ -44,6 +59,9 @@ impl Method {
             Self::Default => "default",
             Self::Cleaned => "bad rows removed",
             Self::LearntShared => "shared, learnt",
+            Self::LearntStudent => "Student-t, learnt",
+            Self::LearntContaminated => "contaminated, learnt",
+            Self::LearntNested => "nested, learnt",
             Self::FixedShared => "shared, fixed",
             Self::FixedRobust => "robust, fixed",
             Self::Paper => "paper's recipe",
@@ -57,6 +75,9 @@ impl Method {
         let recipe = match self {
             Self::Default | Self::Cleaned => Recipe::default(),
             Self::LearntShared => Recipe::new(smooth, shared)?,
+            Self::LearntStudent => Recipe::new(smooth, Choice::Given(Noise::StudentT(Degrees::Learned)))?,
+            Self::LearntContaminated => Recipe::new(smooth, Choice::Given(Noise::Contaminated))?,
+            Self::LearntNested => Recipe::new(smooth, Choice::Given(Noise::ContaminatedT(Degrees::Learned)))?,
             Self::FixedShared => Recipe::new(fourier, shared)?.with_lengthscale(Lengthscale::Usual)?,
             Self::FixedRobust => Recipe::new(fourier, robust)?.with_lengthscale(Lengthscale::Usual)?,
             Self::Paper => Recipe::new(fourier, robust)?

@@ -114,3 +114,20 @@ fn usage_errors_are_told_apart() {
         assert!(text(&output.stderr).contains("--help"), "{}", text(&output.stderr));
     }
 }
+
+/// Errors of the default on tables on which few rows do not show a curve: in target standard deviations about 0.14 and 0.2, and 0.7
+/// and 1.0 for lines.
+#[test]
+fn the_default_finds_curves_that_few_rows_hide() {
+    if !has_data() {
+        return;
+    }
+    for (set, damage, rows, most) in [("pol", "clean", "1000", 9.0), ("puma32H", "shifted", "6500", 0.008)] {
+        let asked =
+            ["default", "--sets", set, "--damage", damage, "--rows", rows, "--seeds", "0", "--methods", "default"];
+        let output = reproduce(&[&asked[..], &["--json"]].concat());
+        let score: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let error = score["rmse"].as_f64().unwrap();
+        assert!(error < most, "{set}: {error}, {}", score["reasons"]);
+    }
+}

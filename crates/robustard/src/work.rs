@@ -14,6 +14,7 @@ use crate::features::{
     FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothMap, SmoothOptions, Training, learn_smooth,
 };
 use crate::fitted::Fit;
+use crate::learn::{Relevance, relevance};
 use crate::recipe::Recipe;
 use crate::scaling::Standardizer;
 
@@ -64,6 +65,11 @@ impl<'a> Work<'a> {
     /// Standardized inputs, n × p.
     fn scaled(&self) -> &Mat<f64> {
         self.scaled.get_or_init(|| self.scaling.transform(self.dataset.inputs().as_ref()))
+    }
+
+    /// Which inputs matter for what lines leave, at a glance.
+    pub fn relevance(&self, left: &[f64]) -> Relevance {
+        relevance(self.scaled().as_ref(), left)
     }
 
     /// How often each row counts when some are set aside; none if all count once. For a learnt curve, copies of a row count as one

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Rows, coefficient, flagged, kind, normal, waves};
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
 use robustard::{Compared, Control, Noise, Recipe, Regression, Selection, fit};
@@ -163,4 +163,25 @@ fn rows_that_come_by_turns_are_no_pattern() {
     }));
     let regression = rows.fit(&Recipe::default());
     assert!(!regression.design().is_linear(), "{:?}", regression.selection());
+}
+
+/// Thirty-two inputs of which two matter, together only, and one row in ten is wrong: few rows do not show it, all of them do.
+#[test]
+fn two_inputs_of_many_are_found() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let draw = |wrong: bool, rng: &mut ChaCha8Rng| {
+        let x: [f64; 32] = std::array::from_fn(|_| normal(rng));
+        let truth = x[3] * x[20].tanh();
+        let shift = if wrong && rng.random::<f64>() < 0.1 { 4.0 } else { 0.0 };
+        (x, truth, truth + 0.3 * normal(rng) + shift)
+    };
+    let rows = Rows::of((0..2500).map(|_| draw(true, &mut rng)).map(|(x, _, y)| (x, y)));
+    let regression = rows.fit(&Recipe::default());
+    assert!(!regression.design().is_linear(), "{:?}", regression.selection());
+    let new: Vec<_> = (0..500).map(|_| draw(false, &mut rng)).collect();
+    let inputs = Mat::from_fn(500, 32, |i, j| new[i].0[j]);
+    let mean = regression.predict_mean(inputs.as_ref()).unwrap();
+    let square: f64 = mean.iter().zip(&new).map(|(mean, (_, truth, _))| (mean - truth).powi(2)).sum();
+    // The truth has a standard deviation of 0.6.
+    assert!((square / 500.0).sqrt() < 0.2, "{}", (square / 500.0).sqrt());
 }

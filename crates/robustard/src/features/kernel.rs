@@ -246,6 +246,7 @@ impl Distinct {
             noise: training.noise,
             must_bend: false,
             effort: Effort::Whole,
+            relevance: None,
             control: training.control,
         };
         learn_curve(rows, &self.target(training), &self.curve_weight(), &options, None, par())

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, lines_and_curve, write_inputs};
 use crate::control::par;
-use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Shape, learn_curve};
+use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Relevance, Shape, learn_curve};
 use crate::range::Range;
 use crate::triangle::Triangle;
 
@@ -63,7 +63,8 @@ impl Kind for SmoothKind {
     }
 
     fn learn(&self, training: &Training<'_>) -> Result<Learnt<SmoothMap>, FeatureError> {
-        let options = SmoothOptions { kind: *self, must_bend: false, effort: Effort::Whole, from: None };
+        let options =
+            SmoothOptions { kind: *self, must_bend: false, effort: Effort::Whole, from: None, relevance: None };
         let learnt = learn_smooth(training, &options)?;
         Ok(Learnt { map: learnt.map, start: Some(learnt.start) })
     }
@@ -85,6 +86,21 @@ pub(crate) struct LearntSmooth {
     learnt: LearntCurve,
 }
 
+impl LearntSmooth {
+    /// Log densities of rows that the curve was not learnt from; where there are few of those, of all rows, each without itself.
+    pub fn held_out_densities(&self) -> Vec<f64> {
+        /// So many rows tell curves apart.
+        const ENOUGH: usize = 100;
+        let (known, others) = self.learnt.order.split_at(self.rows);
+        let rows = if others.len() >= ENOUGH { others } else { known };
+        let inlier = self.start.noise.variance(0.0);
+        let density = |&row: &usize| {
+            self.start.noise.log_density(self.left_out.residual[row], self.left_out.latent_variance[row], inlier)
+        };
+        rows.iter().map(density).collect()
+    }
+}
+
 /// How a smooth curve is learnt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SmoothOptions<'a> {
@@ -96,6 +112,8 @@ pub(crate) struct SmoothOptions<'a> {
     pub effort: Effort,
     /// A curve learnt from the same rows, perhaps with other noise or weights, to go on from.
     pub from: Option<&'a LearntSmooth>,
+    /// What is known of the inputs from all rows.
+    pub relevance: Option<&'a Relevance>,
 }
 
 /// Learns the curve for standardized inputs.
@@ -113,6 +131,7 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         noise: training.noise,
         must_bend: options.must_bend,
         effort: options.effort,
+        relevance: options.relevance,
         control: training.control,
     };
     let from = options.from.map(|from| &from.learnt);

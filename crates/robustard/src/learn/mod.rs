@@ -10,6 +10,7 @@ mod exp;
 mod fourier;
 mod frequencies;
 mod process;
+mod relevance;
 mod stages;
 
 use std::cell::RefCell;
@@ -22,8 +23,9 @@ use argmin::solver::quasinewton::LBFGS;
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
 pub use frequencies::Fourier;
+pub(crate) use relevance::{Relevance, relevance};
 pub use stages::Effort;
-pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, learn_curve};
+pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, SKETCH_ROWS, learn_curve};
 
 use robustard_engine::noise::learning::{START_VARIANCE, VARIANCE_BOUNDS, leading_model, starting_model, update_noise};
 use robustard_engine::noise::{Noise, NoiseModel};

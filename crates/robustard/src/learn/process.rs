@@ -12,6 +12,7 @@ use robustard_engine::math::cholesky::Factor;
 
 use super::curve::{Curve, Shape, column_slice};
 use super::exp::{add_matern, add_squares, dot, gauss, matern, matern_sums, weighted_squares};
+use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
 use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress};
 use crate::control::Control;
@@ -54,6 +55,16 @@ struct Room {
     factor: Factor,
 }
 
+/// The log of an input's inverse lengthscale as one would expect it: long ones for inputs that do not stand out.
+fn usual_of(relevance: f64) -> f64 {
+    /// Of inputs that do not.
+    const LONGEST: f64 = -1.5;
+    /// What chance does easily.
+    const CHANCE: f64 = 3.0;
+    let share = (relevance - CHANCE) / (CERTAIN - CHANCE);
+    LONGEST * (1.0 - share.clamp(0.0, 1.0))
+}
+
 impl<'a> Process<'a> {
     pub fn new(
         inputs: MatRef<'_, f64>,
@@ -82,9 +93,18 @@ impl<'a> Process<'a> {
         }
     }
 
+    /// Where lengthscales start, and what their prior is about.
+    fn usual(&self) -> Vec<f64> {
+        let Some(relevance) = self.options.relevance else {
+            return vec![0.0; self.inputs.len() + self.options.singles.len()];
+        };
+        let singles = self.options.singles.iter().map(|&input| relevance.alone[input]);
+        relevance.with_others.iter().copied().chain(singles).map(usual_of).collect()
+    }
+
     /// Log lengthscales of the joint part and of the single curves, three log variances, log s.
     pub fn start(&self) -> Vec<f64> {
-        let mut start = vec![0.0; self.inputs.len() + self.options.singles.len()];
+        let mut start = self.usual();
         start.extend(START_LOG_VARIANCES);
         start.push(0.0);
         start
@@ -303,10 +323,11 @@ impl Evidence for Process<'_> {
             })
             .collect();
         let lengthscales = self.inputs.len() + self.options.singles.len();
-        let prior: f64 = parameters[..lengthscales].iter().map(|l| l * l).sum();
+        let off: Vec<f64> = parameters[..lengthscales].iter().zip(self.usual()).map(|(l, usual)| l - usual).collect();
+        let prior: f64 = off.iter().map(|off| off * off).sum();
         let cost = 0.5 * (fit + room.factor.log_determinant() + repeats + PRIOR_STRENGTH * prior);
         let mut gradient = self.gather(&point, &room, &solved);
-        gradient.iter_mut().zip(&parameters[..lengthscales]).for_each(|(slope, l)| *slope += PRIOR_STRENGTH * l);
+        gradient.iter_mut().zip(&off).for_each(|(slope, off)| *slope += PRIOR_STRENGTH * off);
         if !self.options.per_input && !self.inputs.is_empty() {
             let joint = &mut gradient[..self.inputs.len()];
             let mean = joint.iter().sum::<f64>() / joint.len() as f64;
@@ -359,6 +380,7 @@ pub(super) mod tests {
     pub fn options<'a>(control: &'a Control, shape: Shape, singles: Vec<usize>, noise: &str) -> CurveOptions<'a> {
         let noise = noise.parse().unwrap();
         CurveOptions {
+            relevance: None,
             shape,
             singles,
             per_input: true,

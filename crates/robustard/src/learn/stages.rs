@@ -9,11 +9,14 @@ use robustard_engine::noise::{Noise, NoiseModel};
 
 use super::curve::{Curve, Shape};
 use super::process::{Point, Process};
+use super::relevance::Relevance;
 use super::{Progress, VARIANCE_BOUNDS, update_noise};
 use crate::control::Control;
 
 /// Rows that the parameters are learnt from, at first and in the end, and the rounds of each stage.
-const STAGES: [(usize, usize); 2] = [(350, 10), (800, 3)];
+const STAGES: [(usize, usize); 2] = [(SKETCH_ROWS, 10), (800, 3)];
+/// Rows of the first stage.
+pub(crate) const SKETCH_ROWS: usize = 350;
 /// Share of the work that the first stage is, if another follows.
 const FIRST_STAGE: f64 = 0.5;
 /// Updates of noise that is fitted to a curve that stays.
@@ -39,6 +42,8 @@ pub(crate) struct CurveOptions<'a> {
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     pub effort: Effort,
+    /// What is known of the inputs from all rows, as a start.
+    pub relevance: Option<&'a Relevance>,
     pub control: &'a Control,
 }
 

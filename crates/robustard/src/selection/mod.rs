@@ -6,8 +6,9 @@
 //! gives in to them.) A smooth curve that needs robust noise is then fitted with shared noise and the gross errors set aside: the
 //! rows whose left-out error is beyond four standard deviations of the rows kept. *Leverage*:
 //! rows far from the others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a
-//! smooth curve replaces lines when the log density of left-out rows, each predicted from the others, is better by more than three
-//! standard errors of the difference, row by row. Ties go to the simpler fit, which can be read.
+//! smooth curve replaces lines when the log density of left-out rows, each predicted from the others, is better by more than one
+//! standard error of the difference, row by row: it contains the lines, and the evidence shrinks it where there is nothing to find.
+//! Ties go to the simpler fit, which can be read.
 //!
 //! Work that is stopped compares nothing that has not converged: it ends with the best fit that was finished, or with the only
 //! one there is.
@@ -35,7 +36,7 @@ const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 /// Fewer rows have no curve.
 const LEAST_CURVE_ROWS: usize = 30;
 /// Standard errors by which a curve has to be better.
-const LEAST_ERRORS: f64 = 3.0;
+const LEAST_ERRORS: f64 = 1.0;
 
 /// The best fit of one kind of features, with what it was compared to.
 struct Best {
@@ -114,7 +115,7 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     let curve = match work.recipe.noise() {
         Choice::Auto => {
             let errors = &lines.candidate.fit.diagnostics().loo_residual;
-            let errors = errors.iter().map(|error| work.scale().standard_difference(*error).abs());
+            let errors = errors.iter().map(|error| work.scale().standard_difference(*error));
             smooth::best(work, kind, true, &errors.collect::<Vec<f64>>())?
         }
         Choice::Given(_) => Ok(linear::best(work, FeatureKind::Smooth(kind))?),
@@ -142,10 +143,7 @@ fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
         .filter(|(_, kept)| **kept > 0.0)
         .map(|((bent, line), _)| bent - line)
         .collect();
-    let n = gains.len() as f64;
-    let gain = robustard_engine::metrics::mean(&gains);
-    let deviation = (gains.iter().map(|own| (own - gain).powi(2)).sum::<f64>() / n).sqrt();
-    let standard_error = deviation / n.sqrt();
+    let (gain, standard_error) = mean_and_error(&gains);
     let is_curve = gain > LEAST_ERRORS * standard_error;
     let reason = if is_curve {
         Reason::CurveGains { gain, standard_error }
@@ -156,6 +154,13 @@ fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
     let reasons = [vec![reason], if is_curve { curve.reasons } else { lines.reasons }].concat();
     let candidate = if is_curve { curve.candidate } else { lines.candidate };
     Best { candidate, compared: [lines.compared, curve.compared].concat(), place, reasons }
+}
+
+/// The mean and its standard error.
+fn mean_and_error(values: &[f64]) -> (f64, f64) {
+    let (n, mean) = (values.len() as f64, robustard_engine::metrics::mean(values));
+    let deviation = (values.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / n).sqrt();
+    (mean, deviation / n.sqrt())
 }
 
 /// Whether robust noise replaces shared noise, by its gain in nats per row and by the root mean square errors of left-out rows.

@@ -6,12 +6,13 @@ use robustard_engine::{BaseNoise, Noise, Settings};
 
 use super::linear::worse_half;
 use super::{
-    Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, needs_robust_noise, why_shared,
+    Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, mean_and_error, needs_robust_noise,
+    why_shared,
 };
 use crate::Error;
 use crate::design::TargetScale;
 use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
-use crate::learn::Effort;
+use crate::learn::{Effort, Relevance, SKETCH_ROWS};
 use crate::work::Work;
 
 /// Robust standard deviations between which errors begin to be gross at first sight, of a curve and of lines.
@@ -23,6 +24,10 @@ const GROSS: f64 = 4.0;
 const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
 /// Gain in nats per row that robust noise has to bring when the large errors are a crowd of their own, which heavy tails are not.
 const LEAST_GAIN_OF_CROWD: f64 = 0.03;
+/// With fewer rows of a sketch for each lengthscale (two per input), a glance at all rows is taken to guess them.
+const ROWS_PER_LENGTHSCALE: usize = 10;
+/// Standard errors by which inputs as a glance at all rows shows them have to be better than inputs that are all alike.
+const CLEARLY_BETTER: f64 = 2.0;
 /// How often the rows set aside are looked at again.
 const PASSES: usize = 4;
 
@@ -34,22 +39,44 @@ pub(super) fn best(
     line_errors: &[f64],
 ) -> Result<Result<Best, Reason>, Error> {
     let [contaminated, shared_noise] = [Noise::Contaminated, Noise::Shared];
-    let learn_bent = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
-        work.learn_smooth(&SmoothOptions { kind, must_bend, effort, from }, noise, set_aside)
+    let is_crowded = ROWS_PER_LENGTHSCALE * 2 * work.dataset.input_count() > SKETCH_ROWS.min(work.dataset.row_count());
+    let screened = (is_crowded && !line_errors.is_empty()).then(|| work.relevance(line_errors));
+    let screened = screened.filter(Relevance::is_telling);
+    let line_errors: Vec<f64> = line_errors.iter().map(|error| error.abs()).collect();
+    let is_lumpy = work.dataset.target_is_lumpy();
+    let robust_noise = if is_lumpy { shared_noise } else { contaminated };
+    let learn_about = |relevance, noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
+        work.learn_smooth(&SmoothOptions { kind, must_bend, effort, from, relevance }, noise, set_aside)
     };
-    let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
-        learn_bent(noise, set_aside, effort, from, must_bend && from.is_none())
+    // Two guesses about the inputs: all alike, and what a glance at all rows shows. Rows that neither has seen decide.
+    let first = |noise, set_aside: &[usize], must_bend| {
+        let usual = learn_about(None, noise, set_aside, Effort::Sketch, None, must_bend);
+        let Some(screened) = &screened else { return (usual, None) };
+        let other = learn_about(Some(screened), noise, set_aside, Effort::Sketch, None, must_bend);
+        match (&usual, &other) {
+            (Ok(usual_learnt), Ok(other_learnt)) => {
+                let densities = usual_learnt.held_out_densities().into_iter().zip(other_learnt.held_out_densities());
+                let gains: Vec<f64> = densities.map(|(usual, other)| other - usual).collect();
+                let (gain, standard_error) = mean_and_error(&gains);
+                if gain > CLEARLY_BETTER * standard_error { (other, Some(screened)) } else { (usual, None) }
+            }
+            (Err(_), Ok(_)) => (other, Some(screened)),
+            _ => (usual, None),
+        }
     };
     // Noise with outliers has many optima. Wrong rows that lines tell apart are another start.
-    let suspects = suspects(line_errors);
-    let trimmed = (!suspects.is_empty()).then(|| learn(shared_noise, &suspects, Effort::Sketch, None));
-    let trimmed = trimmed.and_then(Result::ok);
-    let sketch = match learn(contaminated, &[], Effort::Sketch, None) {
-        Err(Error::Features(FeatureError::Straight { .. })) if trimmed.is_some() => {
-            learn_bent(contaminated, &[], Effort::Sketch, None, false)
+    let suspects = suspects(&line_errors);
+    let (sketch, relevance) = match first(robust_noise, &[], must_bend) {
+        (Err(Error::Features(FeatureError::Straight { .. })), _) if !suspects.is_empty() => {
+            first(robust_noise, &[], false)
         }
         sketch => sketch,
     };
+    let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
+        learn_about(relevance, noise, set_aside, effort, from, must_bend && from.is_none())
+    };
+    let trimmed = (!suspects.is_empty()).then(|| learn(shared_noise, &suspects, Effort::Sketch, None));
+    let trimmed = trimmed.and_then(Result::ok);
     let mut robust = match sketch {
         Ok(learnt) => learnt,
         Err(Error::Features(FeatureError::Straight { gain, rows })) => {
@@ -75,6 +102,10 @@ pub(super) fn best(
         }
         Ok(Ok(Best::only(fit(learnt, Vec::new())?, Vec::new())))
     };
+    if is_lumpy {
+        let learnt = learn(shared_noise, &[], Effort::Whole, Some(&robust))?;
+        return Ok(Ok(Best::only(fit(learnt, Vec::new())?, vec![Reason::FewTargetValues])));
+    }
     let mut learnt = learn(shared_noise, &[], Effort::Sketch, Some(&robust))?;
     if is_stopped() {
         return cut_short(learnt);
@@ -110,8 +141,7 @@ pub(super) fn best(
     let error = |learnt: &LearntSmooth| rmse(&learnt.left_out.residual, &zeros);
     let gap = Gap::widest(&errors_in_deviations(&robust), GROSS_AT_FIRST);
     let is_apart = gain > LEAST_GAIN_OF_CROWD && gap.has_crowd_beyond();
-    let is_lumpy = work.dataset.target_is_lumpy();
-    let is_dirty = !is_lumpy && (is_apart || needs_robust_noise(gain, error(&robust), error(&learnt)));
+    let is_dirty = is_apart || needs_robust_noise(gain, error(&robust), error(&learnt));
     let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
         .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale(), error(learnt)))
         .to_vec();
@@ -130,8 +160,7 @@ pub(super) fn best(
         if is_clear {
             learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
         }
-        let reason = if is_lumpy { Reason::FewTargetValues } else { why_shared(contaminated, gain) };
-        (Vec::new(), reason)
+        (Vec::new(), why_shared(contaminated, gain))
     };
     let candidate = fit(learnt, set_aside)?;
     compared.push(describe(&candidate.fit));
