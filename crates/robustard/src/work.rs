@@ -62,6 +62,11 @@ impl<'a> Work<'a> {
         self.scale
     }
 
+    /// The target, standardized.
+    pub fn standard_target(&self) -> &[f64] {
+        &self.standard
+    }
+
     /// Standardized inputs, n × p.
     fn scaled(&self) -> &Mat<f64> {
         self.scaled.get_or_init(|| self.scaling.transform(self.dataset.inputs().as_ref()))

@@ -5,7 +5,7 @@ use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
 
 use super::distance::few_far_rows;
-use super::{Best, Reason, describe, is_cut_short, needs_robust_noise, why_shared};
+use super::{Best, NoiseChoice, Reason, describe, explained, is_cut_short};
 use crate::Error;
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
@@ -28,8 +28,9 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     // Candidates wait without their rows' diagnostics.
     let described = |mut candidate: Candidate| {
         let compared = describe(&candidate.fit);
+        let explained = explained(work.dataset.target(), &candidate.fit.diagnostics().loo_residual);
         candidate.fit.forget_rows();
-        (candidate, compared)
+        (Waiting { candidate, explained }, compared)
     };
     if let Choice::Given(noise) = work.recipe.noise() {
         return Ok(Best::only(fit(&given.clone().with_noise(noise), None, Vec::new())?, Vec::new()));
@@ -57,28 +58,28 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     let is_lines = kind == FeatureKind::linear();
     if is_lines && !work.control.is_stopped() && choose_noise(&candidates).0 == 0 {
         // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
-        let errors: Vec<f64> = candidates[0].fit.diagnostics().loo_residual.iter().map(|r| r.abs()).collect();
+        let errors: Vec<f64> = candidates[0].fit().diagnostics().loo_residual.iter().map(|r| r.abs()).collect();
         let start = start_from(&fit(&shared, None, worse_half(&errors))?.fit);
         let other = fit(&given.clone().with_noise(Noise::Contaminated), Some(start), Vec::new())?;
-        if other.fit.bound() > candidates[1].fit.bound() && !is_cut_short(&other) {
+        if other.fit.bound() > candidates[1].fit().bound() && !is_cut_short(&other) {
             (candidates[1], compared[1]) = described(other);
         }
-        candidates[0].fit.forget_rows();
+        candidates[0].candidate.fit.forget_rows();
     }
     if work.control.is_stopped() {
         // What was cut short is compared with nothing, unless nothing was finished.
-        while candidates.len() > 1 && candidates.last().is_some_and(is_cut_short) {
+        while candidates.len() > 1 && candidates.last().is_some_and(|last| is_cut_short(&last.candidate)) {
             candidates.pop();
             compared.pop();
         }
     }
     if candidates.len() == 1 {
-        let only = candidates.swap_remove(0);
+        let only = candidates.swap_remove(0).candidate;
         return Ok(Best::only(only, Vec::new()));
     }
     let (mut place, reason) = choose_noise(&candidates);
     let mut reasons = vec![reason];
-    let mut candidate = candidates.swap_remove(place);
+    let mut candidate = candidates.swap_remove(place).candidate;
     drop(candidates);
     if is_lines && !work.control.is_stopped() {
         let settings = candidate.fit.settings.clone();
@@ -109,19 +110,32 @@ fn start_from(Fit { design, model, .. }: &Fit) -> Start {
     Start { weight_precision, noise, noise_variance: rows.second_moments().iter().map(|e2| rule(*e2)).collect() }
 }
 
+/// A fit that waits for the others, and the share of the target's variance that its left-out predictions explain.
+struct Waiting {
+    candidate: Candidate,
+    explained: f64,
+}
+
+impl Waiting {
+    fn fit(&self) -> &Fit {
+        &self.candidate.fit
+    }
+}
+
 /// The place of the best; the first has shared noise.
-fn choose_noise(candidates: &[Candidate]) -> (usize, Reason) {
-    let bound = |place: usize| candidates[place].fit.bound();
+fn choose_noise(candidates: &[Waiting]) -> (usize, Reason) {
+    let bound = |place: usize| candidates[place].fit().bound();
     let robust = (1..candidates.len()).max_by(|&a, &b| bound(a).total_cmp(&bound(b)));
     let Some(place) = robust else { return (0, Reason::Interrupted) };
-    let (shared, robust) = (&candidates[0].fit, &candidates[place].fit);
-    let gain = robust.bound() - shared.bound();
-    let noise = robust.settings.noise;
-    if needs_robust_noise(gain, robust.quality().loo_rmse, shared.quality().loo_rmse) {
-        (place, Reason::RobustNoiseGains { noise, gain })
-    } else {
-        (0, why_shared(noise, gain))
-    }
+    let gain = bound(place) - bound(0);
+    let noise = candidates[place].fit().settings.noise;
+    let choice = NoiseChoice {
+        gain,
+        rows: candidates[0].fit().model.rows().count(),
+        is_crowd: false,
+        explained: [place, 0].map(|place| candidates[place].explained),
+    };
+    if choice.is_robust() { (place, Reason::RobustNoiseGains { noise, gain }) } else { (0, choice.why_shared(noise)) }
 }
 
 /// Rows far from the others in their inputs can draw a fit to themselves. They are left out at first, and only those that the

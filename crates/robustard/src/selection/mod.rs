@@ -19,6 +19,7 @@ mod reasons;
 mod smooth;
 
 use robustard_engine::Status;
+use robustard_engine::metrics::mean;
 
 use self::distance::few_far_rows;
 pub use self::reasons::{Compared, Reason, Selection};
@@ -28,15 +29,14 @@ use crate::fitted::Fit;
 use crate::recipe::Choice;
 use crate::work::{Candidate, Work};
 
-/// Gain in nats per row that robust noise has to bring, and the one that needs no other proof.
-const LEAST_GAIN: f64 = 0.25;
+/// Gain of robust noise in nats per row that needs no other proof.
 const CLEAR_GAIN: f64 = 0.5;
 /// Of a standard normal variable, over the median of its absolute value.
 const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 /// Fewer rows have no curve.
 const LEAST_CURVE_ROWS: usize = 30;
-/// Standard errors by which a curve has to be better.
-const LEAST_ERRORS: f64 = 1.0;
+/// Gain of a curve in nats per row below which lines are kept, which can be read: errors would be smaller by one in a hundred.
+const LEAST_CURVE_GAIN: f64 = 0.01;
 
 /// The best fit of one kind of features, with what it was compared to.
 struct Best {
@@ -144,7 +144,7 @@ fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
         .map(|((bent, line), _)| bent - line)
         .collect();
     let (gain, standard_error) = mean_and_error(&gains);
-    let is_curve = gain > LEAST_ERRORS * standard_error;
+    let is_curve = gain > standard_error.max(LEAST_CURVE_GAIN);
     let reason = if is_curve {
         Reason::CurveGains { gain, standard_error }
     } else {
@@ -158,20 +158,53 @@ fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
 
 /// The mean and its standard error.
 fn mean_and_error(values: &[f64]) -> (f64, f64) {
-    let (n, mean) = (values.len() as f64, robustard_engine::metrics::mean(values));
+    let (n, mean) = (values.len() as f64, mean(values));
     let deviation = (values.iter().map(|own| (own - mean).powi(2)).sum::<f64>() / n).sqrt();
     (mean, deviation / n.sqrt())
 }
 
-/// Whether robust noise replaces shared noise, by its gain in nats per row and by the root mean square errors of left-out rows.
-fn needs_robust_noise(gain: f64, robust_error: f64, shared_error: f64) -> bool {
-    gain > CLEAR_GAIN || gain > LEAST_GAIN && robust_error <= shared_error
+/// Robust noise or shared noise.
+struct NoiseChoice {
+    /// Of robust noise, in nats per row, and the rows that it was found from.
+    gain: f64,
+    rows: usize,
+    /// Whether large errors are a crowd of their own, which heavy tails are not.
+    is_crowd: bool,
+    /// Shares of the target's variance that left-out predictions explain with robust noise and with shared noise.
+    explained: [f64; 2],
 }
 
-fn why_shared(noise: robustard_engine::Noise, gain: f64) -> Reason {
-    if gain > LEAST_GAIN {
-        Reason::RobustNoisePredictsWorse { noise }
-    } else {
-        Reason::RobustNoiseGainsTooLittle { noise, gain }
+impl NoiseChoice {
+    /// Whether the gain is more than two parameters, share and size of large errors, bring by chance (Schwarz's criterion).
+    fn is_certain(&self) -> bool {
+        self.gain * self.rows as f64 > (self.rows as f64).ln()
     }
+
+    fn is_robust(&self) -> bool {
+        let [robust, shared] = self.explained;
+        self.gain > CLEAR_GAIN || self.is_certain() && (self.is_crowd || robust >= shared)
+    }
+
+    fn why_shared(&self, noise: robustard_engine::Noise) -> Reason {
+        if self.is_certain() {
+            Reason::RobustNoisePredictsWorse { noise }
+        } else {
+            Reason::RobustNoiseGainsTooLittle { noise, gain: self.gain }
+        }
+    }
+}
+
+/// The squared correlation of targets and what is predicted for them without themselves. Wrong targets, whether exchanged, shifted or
+/// in another unit, make the best guess a multiple of what is right, plus a constant: a fit that gives in to them has smaller errors,
+/// but no larger correlation.
+fn explained(target: &[f64], residual: &[f64]) -> f64 {
+    let predicted: Vec<f64> = target.iter().zip(residual).map(|(y, r)| y - r).collect();
+    let [y, f] = [mean(target), mean(&predicted)];
+    let (mut yy, mut ff, mut yf) = (0.0, 0.0, 0.0);
+    for (target, predicted) in target.iter().zip(&predicted) {
+        let (dy, df) = (target - y, predicted - f);
+        (yy, ff, yf) = (yy + dy * dy, ff + df * df, yf + dy * df);
+    }
+    // Predictions that go the wrong way explain nothing.
+    if yf > 0.0 { yf * yf / (yy * ff) } else { 0.0 }
 }

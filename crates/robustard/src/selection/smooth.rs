@@ -6,8 +6,7 @@ use robustard_engine::{BaseNoise, Noise, Settings};
 
 use super::linear::worse_half;
 use super::{
-    Best, CLEAR_GAIN, Compared, LEAST_GAIN, MEDIAN_TO_DEVIATION, Reason, describe, mean_and_error, needs_robust_noise,
-    why_shared,
+    Best, CLEAR_GAIN, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained, mean_and_error,
 };
 use crate::Error;
 use crate::design::TargetScale;
@@ -22,8 +21,6 @@ const GROSS_FOR_LINES: [f64; 2] = [1.5, 30.0];
 const GROSS: f64 = 4.0;
 /// Share of the rows that have to stand apart from lines to be a start of their own.
 const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
-/// Gain in nats per row that robust noise has to bring when the large errors are a crowd of their own, which heavy tails are not.
-const LEAST_GAIN_OF_CROWD: f64 = 0.03;
 /// With fewer rows of a sketch for each lengthscale (two per input), a glance at all rows is taken to guess them.
 const ROWS_PER_LENGTHSCALE: usize = 10;
 /// Standard errors by which inputs as a glance at all rows shows them have to be better than inputs that are all alike.
@@ -110,15 +107,20 @@ pub(super) fn best(
     if is_stopped() {
         return cut_short(learnt);
     }
-    let gain = |robust: &LearntSmooth, shared: &LearntSmooth| robust.evidence - shared.evidence;
-    let is_clear = gain(&robust, &learnt) > CLEAR_GAIN;
+    let compare = |robust: &LearntSmooth, shared: &LearntSmooth| NoiseChoice {
+        gain: robust.evidence - shared.evidence,
+        rows: shared.rows,
+        is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
+        explained: [robust, shared].map(|learnt| explained(work.standard_target(), &learnt.left_out.residual)),
+    };
+    let is_clear = compare(&robust, &learnt).gain > CLEAR_GAIN;
     if !is_clear {
         robust = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
         if is_stopped() {
             return cut_short(learnt);
         }
-        if gain(&robust, &learnt) <= LEAST_GAIN {
+        if !compare(&robust, &learnt).is_robust() {
             let other = match &trimmed {
                 Some(trimmed) => learn(contaminated, &[], Effort::Whole, Some(trimmed))?,
                 None => {
@@ -136,16 +138,14 @@ pub(super) fn best(
     if is_stopped() {
         return cut_short(learnt);
     }
-    let gain = gain(&robust, &learnt);
+    let choice = compare(&robust, &learnt);
+    let gain = choice.gain;
     let zeros = vec![0.0; work.dataset.row_count()];
     let error = |learnt: &LearntSmooth| rmse(&learnt.left_out.residual, &zeros);
-    let gap = Gap::widest(&errors_in_deviations(&robust), GROSS_AT_FIRST);
-    let is_apart = gain > LEAST_GAIN_OF_CROWD && gap.has_crowd_beyond();
-    let is_dirty = is_apart || needs_robust_noise(gain, error(&robust), error(&learnt));
     let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
         .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale(), error(learnt)))
         .to_vec();
-    let (set_aside, reason) = if is_dirty {
+    let (set_aside, reason) = if choice.is_robust() {
         let set_aside;
         let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         let learn =
@@ -160,7 +160,7 @@ pub(super) fn best(
         if is_clear {
             learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
         }
-        (Vec::new(), why_shared(contaminated, gain))
+        (Vec::new(), choice.why_shared(contaminated))
     };
     let candidate = fit(learnt, set_aside)?;
     compared.push(describe(&candidate.fit));
