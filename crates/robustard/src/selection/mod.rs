@@ -182,7 +182,7 @@ impl NoiseChoice {
 
     fn is_robust(&self) -> bool {
         let [robust, shared] = self.explained;
-        self.gain > CLEAR_GAIN || self.is_certain() && (self.is_crowd || robust >= shared)
+        self.is_certain() && (self.is_crowd || robust >= shared)
     }
 
     fn why_shared(&self, noise: robustard_engine::Noise) -> Reason {

@@ -2,7 +2,8 @@
 
 use robustard_engine::math::order::median;
 use robustard_engine::metrics::{mean, rmse};
-use robustard_engine::{BaseNoise, Noise, Settings};
+use robustard_engine::noise::NoiseModel;
+use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 
 use super::linear::worse_half;
 use super::{
@@ -150,7 +151,7 @@ pub(super) fn best(
         let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         let learn =
             |set_aside: &[usize], effort, from: &LearntSmooth| learn(shared_noise, set_aside, effort, Some(from));
-        (learnt, set_aside) = set_gross_errors_aside(whole, is_stopped, learn)?;
+        (learnt, set_aside) = set_wrong_rows_aside(whole, work.standard_target(), is_stopped, learn)?;
         let reason = match set_aside.len() {
             0 => Reason::NoErrorStandsApart,
             rows => Reason::GrossErrorsSetAside { rows, limit: GROSS, gain },
@@ -183,39 +184,71 @@ fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale:
     }
 }
 
-/// Learns the curve without the rows whose left-out errors are gross, by the standard deviation of the rows kept, until they stay
-/// the same.
-fn set_gross_errors_aside(
+/// Learns the curve without the rows that are wrong by their left-out errors: those with gross errors, and then, if predictions explain
+/// no less without them, those that are more likely wrong than right.
+fn set_wrong_rows_aside(
     robust: LearntSmooth,
+    target: &[f64],
     is_stopped: impl Fn() -> bool,
     learn: impl Fn(&[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
 ) -> Result<(LearntSmooth, Vec<usize>), Error> {
-    let mut set_aside = gross_at_first(&errors_in_deviations(&robust));
-    let look_again = |learnt: &LearntSmooth, set_aside: &[usize]| -> Vec<usize> {
-        let z = errors_in_deviations(learnt);
-        let mut kept = z.clone();
-        set_aside.iter().for_each(|&row| kept[row] = 0.0);
-        let count = (z.len() - set_aside.len()) as f64;
-        let unit = (kept.iter().map(|z| z * z).sum::<f64>() / count).sqrt();
-        beyond(&z, GROSS * unit)
+    // Until the rows stay the same.
+    let settle = |mut learnt: LearntSmooth, mut set_aside: Vec<usize>, find: fn(&[f64], &[usize]) -> Vec<usize>| {
+        for _ in 0..PASSES {
+            learnt = learn(&set_aside, Effort::Settle, &learnt)?;
+            if is_stopped() {
+                return Ok((learnt, set_aside));
+            }
+            let found = find(&errors_in_deviations(&learnt), &set_aside);
+            if std::mem::replace(&mut set_aside, found.clone()) == found {
+                break;
+            }
+        }
+        learnt = learn(&set_aside, Effort::Whole, &learnt)?;
+        let found = find(&errors_in_deviations(&learnt), &set_aside);
+        if found != set_aside {
+            learnt = learn(&found, Effort::Settle, &learnt)?;
+        }
+        Ok::<_, Error>((learnt, found))
     };
-    let mut learnt = robust;
-    for _ in 0..PASSES {
-        learnt = learn(&set_aside, Effort::Settle, &learnt)?;
-        if is_stopped() {
-            return Ok((learnt, set_aside));
-        }
-        let found = look_again(&learnt, &set_aside);
-        if std::mem::replace(&mut set_aside, found.clone()) == found {
-            break;
-        }
+    let first = gross_at_first(&errors_in_deviations(&robust));
+    let (learnt, gross) = settle(robust, first, gross_errors)?;
+    let likely = likely_wrong(&errors_in_deviations(&learnt), &gross);
+    if likely == gross || is_stopped() {
+        return Ok((learnt, gross));
     }
-    learnt = learn(&set_aside, Effort::Whole, &learnt)?;
-    let found = look_again(&learnt, &set_aside);
-    if found != set_aside {
-        learnt = learn(&found, Effort::Settle, &learnt)?;
-    }
-    Ok((learnt, found))
+    let (other, likely) = settle(learnt.clone(), likely, likely_wrong)?;
+    let [before, after] = [&learnt, &other].map(|learnt| explained(target, &learnt.left_out.residual));
+    Ok(if after >= before { (other, likely) } else { (learnt, gross) })
+}
+
+/// The variance of errors of the rows kept so far.
+fn kept_variance(errors: &[f64], set_aside: &[usize]) -> f64 {
+    let mut kept = errors.to_vec();
+    set_aside.iter().for_each(|&row| kept[row] = 0.0);
+    kept.iter().map(|error| error * error).sum::<f64>() / (errors.len() - set_aside.len()) as f64
+}
+
+/// The rows whose errors are gross by the standard deviation of the rows kept so far.
+fn gross_errors(errors: &[f64], set_aside: &[usize]) -> Vec<usize> {
+    beyond(errors, GROSS * kept_variance(errors, set_aside).sqrt())
+}
+
+/// Those, and of the others the ones that are more likely of another population than of any Student-t noise.
+fn likely_wrong(errors: &[f64], set_aside: &[usize]) -> Vec<usize> {
+    /// Improvements of share, sizes and tails; few change by then.
+    const ROUNDS: usize = 100;
+    const BOUNDS: [f64; 2] = [1e-10, 1e10];
+    let variance = kept_variance(errors, set_aside);
+    let limit = GROSS * variance.sqrt();
+    let others: Vec<f64> = errors.iter().filter(|error| **error <= limit).map(|error| error * error).collect();
+    let mut noise = NoiseModel::new(Noise::ContaminatedT(Degrees::Learned), variance.clamp(BOUNDS[0], BOUNDS[1]));
+    let once = vec![1.0; others.len()];
+    (0..ROUNDS).for_each(|_| {
+        noise.fit_parameters(&others, &once, BOUNDS);
+    });
+    let is_likely = |error: f64| noise.outlier_probability(error * error).is_some_and(|probability| probability > 0.5);
+    (0..errors.len()).filter(|&row| errors[row] > limit || is_likely(errors[row])).collect()
 }
 
 fn beyond(errors: &[f64], limit: f64) -> Vec<usize> {
