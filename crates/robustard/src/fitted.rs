@@ -77,7 +77,7 @@ impl Fit {
     }
 
     /// Errors of left-out rows, in standard units.
-    fn left_out(&self) -> LeftOut {
+    pub fn left_out(&self) -> LeftOut {
         self.model.left_out(&self.unseen)
     }
 

@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
 /// Standardized inputs are held within ± this: farther out a curve would be anywhere.
-const FARTHEST: f64 = 6.0;
+pub(crate) const FARTHEST: f64 = 6.0;
 
 /// The range of the training rows, in which standardized inputs are held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -7,11 +7,11 @@ use robustard_engine::solver::{PathRecorder, Paths};
 use robustard_engine::{FitError, Noise, Problem, Settings, SolverError, Start, fit_from};
 
 use crate::Error;
-use crate::control::{Control, Stage, Watched};
+use crate::control::{Control, Stage, Watched, par};
 use crate::dataset::Dataset;
 use crate::design::{Design, TargetScale, input_scaling};
 use crate::features::{
-    FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothMap, SmoothOptions, Training, learn_smooth,
+    FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothMap, SmoothOptions, Training, learn_smooth,
 };
 use crate::fitted::Fit;
 use crate::learn::{Relevance, relevance};
@@ -55,6 +55,23 @@ impl<'a> Work<'a> {
         let standard = Arc::new(scale.standardize(dataset.target()));
         let (scaled, lines) = (OnceLock::new(), OnceLock::new());
         Ok(Self { dataset, recipe, control, scale, standard, scaling, scaled, lines })
+    }
+
+    /// The same for some of the rows, in the same units.
+    pub fn on<'b>(&self, some: &'b Dataset<'b>) -> Work<'b>
+    where
+        'a: 'b,
+    {
+        Work {
+            dataset: some,
+            recipe: self.recipe,
+            control: self.control,
+            scale: self.scale,
+            standard: Arc::new(self.scale.standardize(some.target())),
+            scaling: self.scaling.clone(),
+            scaled: OnceLock::new(),
+            lines: OnceLock::new(),
+        }
     }
 
     /// What the target is standardized by.
@@ -157,6 +174,34 @@ impl<'a> Work<'a> {
     pub fn smooth(&self, map: SmoothMap, start: Start) -> Learning {
         let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
         Learning { start: Some(design.start(start)), design }
+    }
+
+    /// The design of a curve that was learnt from some of the rows, seen from as many rows as suit this table, and where its fit starts.
+    pub fn smooth_again(&self, kind: SmoothKind, fit: &Fit) -> Result<Learning, Error> {
+        let FeatureMap::Smooth(map) = fit.design.map() else { return Err(FeatureError::NotLearnt.into()) };
+        let map = map.again(kind, self.scaled().as_ref(), self.recipe.seed())?;
+        let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
+        let noise = *fit.model.noise();
+        let start = Start {
+            weight_precision: fit.design.group_precisions(&fit.model),
+            noise,
+            noise_variance: vec![noise.variance(0.0); self.dataset.row_count()],
+        };
+        Ok(Learning { design, start: Some(start) })
+    }
+
+    /// What a fit to some of the rows leaves of the standardized target of all rows.
+    pub fn residuals(&self, fit: &Fit) -> Vec<f64> {
+        /// Rows looked at together.
+        const BLOCK: usize = 4096;
+        let (scaled, n) = (self.scaled(), self.dataset.row_count());
+        let mut residual = Vec::with_capacity(n);
+        for start in (0..n).step_by(BLOCK) {
+            let length = BLOCK.min(n - start);
+            let means = fit.folded_means(scaled.as_ref().subrows(start, length), par()).unwrap_or_default();
+            residual.extend(self.standard[start..].iter().zip(means).map(|(y, mean)| y - mean));
+        }
+        residual
     }
 
     fn problem(&self, design: &Design) -> Result<(Problem<'a>, Option<Vec<Gap>>), Error> {

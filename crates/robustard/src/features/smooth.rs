@@ -1,6 +1,9 @@
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
+use rand::SeedableRng;
+use rand::seq::index::sample;
+use rand_chacha::ChaCha8Rng;
 use robustard_engine::LeftOut;
 use robustard_engine::Start;
 use robustard_engine::math::cholesky::Factor;
@@ -12,10 +15,12 @@ use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Relevanc
 use crate::range::Range;
 use crate::triangle::Triangle;
 
-/// Most centres when no number is given; larger tables have fewer, so that rows × centres² stays below [`MOST_WORK`].
+/// Most centres when no number is given. Tables on which choices are made have fewer, so that rows × centres² stays below
+/// [`WORK_OF_CHOICE`]; a fit to all rows of a large table, which is made once, may take [`MOST_WORK`].
 const MOST_CENTRES: usize = 1000;
 const LEAST_CENTRES: usize = 256;
-const MOST_WORK: f64 = 2e9;
+const WORK_OF_CHOICE: f64 = 2e9;
+const MOST_WORK: f64 = 1e11;
 /// More inputs than these get no curves of their own, only the joint one.
 const MOST_SINGLES: usize = 40;
 /// Added to the centres' kernel matrix, relative to its diagonal: equal rows are no harm.
@@ -26,6 +31,14 @@ const JITTER: f64 = 1e-8;
 pub struct SmoothKind {
     /// How many training rows the curve is seen from; by the size of the table if none is given.
     centres: Option<usize>,
+}
+
+impl SmoothKind {
+    /// How many of so many rows are centres.
+    fn centres_among(&self, rows: usize, most_work: f64) -> usize {
+        let fitting = ((most_work / rows as f64).sqrt() as usize).clamp(LEAST_CENTRES, MOST_CENTRES);
+        self.centres.unwrap_or(fitting).min(rows)
+    }
 }
 
 /// The inputs themselves, and a smooth curve: a joint part that depends on all inputs and one that adds up curves of single
@@ -140,8 +153,7 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         NotLearnt::Failed => FeatureError::NotLearnt,
         NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
     })?;
-    let fitting = ((MOST_WORK / n as f64).sqrt() as usize).clamp(LEAST_CENTRES, MOST_CENTRES);
-    let rows = &learnt.order[..options.kind.centres.unwrap_or(fitting).min(n)];
+    let rows = &learnt.order[..options.kind.centres_among(n, WORK_OF_CHOICE)];
     let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| held[(rows[i], j)]);
     let map = SmoothMap::seen_from(centres.as_ref(), learnt.curve.clone(), range)?;
     let start = Start {
@@ -167,6 +179,15 @@ impl SmoothMap {
             curve,
             range,
         })
+    }
+
+    /// The same curve for more rows (n × p, standardized), seen from some of them.
+    pub(crate) fn again(&self, kind: SmoothKind, inputs: MatRef<'_, f64>, seed: u64) -> Result<Self, FeatureError> {
+        let n = inputs.nrows();
+        let rows = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, kind.centres_among(n, MOST_WORK)).into_vec();
+        let range = Range::of(inputs);
+        let centres = range.hold(Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]).as_ref());
+        Self::seen_from(centres.as_ref(), self.curve.clone(), range)
     }
 
     /// Number of centres.

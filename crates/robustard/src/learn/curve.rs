@@ -4,7 +4,7 @@ use faer::{Mat, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::exp::{add_matern, add_squares, gauss, matern};
+use super::exp::{Seen, Single, add_matern, add_squares, gauss, matern};
 
 /// How the joint part falls off with distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,8 +55,20 @@ impl Curve {
         bends
     }
 
-    /// κ of rows, given as columns, with one centre; `decay` is room.
-    fn values(&self, columns: &[&[f64]], centre: &[f64], values: &mut [f64], decay: &mut [f64]) {
+    /// The values of inputs, given as columns, that have curves of their own.
+    pub(super) fn singles<'x>(&self, columns: &[&'x [f64]]) -> Vec<Single<'x>> {
+        self.singles.iter().zip(&self.single_scales).map(|(&input, scale)| Single::new(columns[input], *scale)).collect()
+    }
+
+    /// κ of rows, given as columns, with one centre, from which their single inputs are `seen`; `decay` is room.
+    fn values<'s>(
+        &self,
+        columns: &[&[f64]],
+        centre: &[f64],
+        seen: impl Iterator<Item = Seen<'s>>,
+        values: &mut [f64],
+        decay: &mut [f64],
+    ) {
         values.fill(0.0);
         for ((x, c), scale) in columns.iter().zip(centre).zip(&self.scales) {
             add_squares(values, x, *c, *scale);
@@ -66,9 +78,7 @@ impl Curve {
             Shape::Gauss => gauss(values, decay),
         }
         values.iter_mut().for_each(|value| *value *= self.variance);
-        for (&input, scale) in self.singles.iter().zip(&self.single_scales) {
-            add_matern(values, columns[input], centre[input], *scale, self.single_variance);
-        }
+        seen.for_each(|seen| add_matern(values, seen, self.single_variance));
     }
 
     /// κ of every row with every centre, both n × p.
@@ -79,12 +89,15 @@ impl Curve {
             return self.matrix(centres, inputs, par).transpose().to_owned();
         }
         let mut matrix = Mat::<f64>::zeros(n, centres.nrows());
-        let columns = columns(inputs);
-        let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+        let [columns, centre_columns] = [inputs, centres].map(columns);
+        let [columns, centre_columns]: [Vec<&[f64]>; 2] =
+            [&columns, &centre_columns].map(|columns| columns.iter().map(Vec::as_slice).collect());
+        let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns));
         let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
         let fill = |decay: &mut Vec<f64>, (j, target): (usize, &mut &mut [f64])| {
             let centre: Vec<f64> = centres.row(j).iter().copied().collect();
-            self.values(&columns, &centre, target, decay);
+            let seen = singles.iter().zip(&single_centres).map(|(single, centres)| single.seen_from(0, centres, j));
+            self.values(&columns, &centre, seen, target, decay);
         };
         match par {
             Par::Seq => {
@@ -98,9 +111,11 @@ impl Curve {
 
     /// κ(x, z) of two points.
     pub fn between(&self, x: &[f64], z: &[f64]) -> f64 {
-        let columns: Vec<&[f64]> = x.chunks(1).collect();
+        let [columns, centre_columns]: [Vec<&[f64]>; 2] = [x, z].map(|point| point.chunks(1).collect());
+        let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns));
+        let seen = singles.iter().zip(&single_centres).map(|(single, centres)| single.seen_from(0, centres, 0));
         let (mut value, mut decay) = ([0.0], [0.0]);
-        self.values(&columns, z, &mut value, &mut decay);
+        self.values(&columns, z, seen, &mut value, &mut decay);
         value[0]
     }
 }

@@ -2,6 +2,8 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
+use crate::range::FARTHEST;
+
 /// eˣ for x ≤ 0, without branches: 2ᵏ by the bits of a rounded sum, the rest by its series. Below −708 it stays e⁻⁷⁰⁸.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
@@ -75,15 +77,86 @@ pub(super) fn gauss(squares: &mut [f64], decay: &mut [f64]) {
     );
 }
 
+/// Values of one input, with e^(−ax) and e^(ax), a = √3 s: of two values, e^(−a|x − c|) is the smaller one of e^(−ax)e^(ac) and
+/// e^(ax)e^(−ac), so that pairs need no exponentials.
+pub(super) struct Single<'a> {
+    x: &'a [f64],
+    /// s.
+    scale: f64,
+    /// Empty where the products would leave the range of numbers.
+    falls: Vec<f64>,
+    rises: Vec<f64>,
+}
+
+/// Some values of an input as seen from a centre.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<'a> {
+    x: &'a [f64],
+    falls: &'a [f64],
+    rises: &'a [f64],
+    scale: f64,
+    centre: f64,
+    centre_fall: f64,
+    centre_rise: f64,
+}
+
+impl<'a> Single<'a> {
+    pub fn new(x: &'a [f64], scale: f64) -> Self {
+        /// Largest exponent: a product of two exponentials is a number.
+        const LARGEST: f64 = 300.0;
+        let exponent = 3f64.sqrt() * scale;
+        // For inputs that are held within the range this depends on the lengthscale alone, not on which rows are looked at together.
+        let is_fine = exponent * FARTHEST <= LARGEST && x.iter().all(|x| x.abs() <= FARTHEST);
+        let [falls, rises] = [-exponent, exponent].map(|exponent| {
+            let values = x.iter().map(|x| (exponent * x).exp());
+            if is_fine { values.collect() } else { Vec::new() }
+        });
+        Self { x, scale, falls, rises }
+    }
+
+    /// The values from `first` on, seen from a value of another list of the same input.
+    pub fn seen_from<'s>(&'s self, first: usize, other: &Single<'_>, centre: usize) -> Seen<'s> {
+        let has_products = !self.falls.is_empty() && !other.falls.is_empty();
+        let part = |values: &'s [f64]| if has_products { &values[first..] } else { &[] };
+        let of_centre = |values: &[f64]| if has_products { values[centre] } else { 0.0 };
+        Seen {
+            x: &self.x[first..],
+            falls: part(&self.falls),
+            rises: part(&self.rises),
+            scale: self.scale,
+            centre: other.x[centre],
+            centre_fall: of_centre(&other.falls),
+            centre_rise: of_centre(&other.rises),
+        }
+    }
+}
+
+impl Seen<'_> {
+    /// The smaller one of the two products.
+    #[inline(always)]
+    fn decay(&self, fall: f64, rise: f64) -> f64 {
+        let (one, other) = (fall * self.centre_rise, rise * self.centre_fall);
+        if one < other { one } else { other }
+    }
+}
+
 /// Adds v times the Matérn kernel of one input to each value.
-pub(super) fn add_matern(values: &mut [f64], x: &[f64], centre: f64, scale: f64, variance: f64) {
+pub(super) fn add_matern(values: &mut [f64], seen: Seen<'_>, variance: f64) {
+    let Seen { x, falls, rises, scale, centre, .. } = seen;
     let scale = 3f64.sqrt() * scale;
     Arch::new().dispatch(
         #[inline(always)]
         || {
-            for (value, x) in values.iter_mut().zip(x) {
-                let r = scale * (x - centre).abs();
-                *value += variance * (1.0 + r) * exp(-r);
+            if falls.is_empty() {
+                for (value, x) in values.iter_mut().zip(x) {
+                    let r = scale * (x - centre).abs();
+                    *value += variance * (1.0 + r) * exp(-r);
+                }
+            } else {
+                for ((value, x), (fall, rise)) in values.iter_mut().zip(x).zip(falls.iter().zip(rises)) {
+                    let r = scale * (x - centre).abs();
+                    *value += variance * (1.0 + r) * seen.decay(*fall, *rise);
+                }
             }
         },
     );
@@ -92,9 +165,7 @@ pub(super) fn add_matern(values: &mut [f64], x: &[f64], centre: f64, scale: f64,
 /// Terms of the sums of [`matern_sums`]. A method, unlike a closure of this size, is inlined into the vectorised function.
 struct MaternTerms<'a> {
     g: &'a [f64],
-    x: &'a [f64],
-    centre: f64,
-    scale: f64,
+    seen: Seen<'a>,
     kernel: &'a mut [f64],
     slope: &'a mut [f64],
 }
@@ -104,22 +175,33 @@ impl WithSimd for MaternTerms<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { g, x, centre, scale, kernel, slope } = self;
+        let Self { g, seen, kernel, slope } = self;
+        let Seen { x, falls, rises, scale, centre, .. } = seen;
         let root = 3f64.sqrt();
-        for (((kernel, slope), g), x) in kernel.iter_mut().zip(slope).zip(g).zip(x) {
-            let step = scale * (x - centre).abs();
-            let decay = g * exp(-root * step);
-            *kernel = (1.0 + root * step) * decay;
-            *slope = decay * step * step;
+        if falls.is_empty() {
+            for (((kernel, slope), g), x) in kernel.iter_mut().zip(slope).zip(g).zip(x) {
+                let step = scale * (x - centre).abs();
+                let decay = g * exp(-root * step);
+                *kernel = (1.0 + root * step) * decay;
+                *slope = decay * step * step;
+            }
+        } else {
+            let values = g.iter().zip(x).zip(falls.iter().zip(rises));
+            for ((kernel, slope), ((g, x), (fall, rise))) in kernel.iter_mut().zip(slope).zip(values) {
+                let step = scale * (x - centre).abs();
+                let decay = g * seen.decay(*fall, *rise);
+                *kernel = (1.0 + root * step) * decay;
+                *slope = decay * step * step;
+            }
         }
     }
 }
 
 /// Σ g k and Σ g e^(−√3 r) (s(x − c))² of the Matérn kernel of one input. The terms go into `room` first: the loop over them
 /// vectorises, one that sums at once does not.
-pub(super) fn matern_sums(g: &[f64], x: &[f64], centre: f64, scale: f64, room: &mut [Vec<f64>; 2]) -> [f64; 2] {
+pub(super) fn matern_sums(g: &[f64], seen: Seen<'_>, room: &mut [Vec<f64>; 2]) -> [f64; 2] {
     let [kernel, slope] = room.each_mut().map(|room| &mut room[..g.len()]);
-    Arch::new().dispatch(MaternTerms { g, x, centre, scale, kernel, slope });
+    Arch::new().dispatch(MaternTerms { g, seen, kernel, slope });
     [lanes(kernel, kernel, |v, _| v), lanes(slope, slope, |v, _| v)]
 }
 
@@ -165,13 +247,22 @@ mod tests {
     fn sums_over_blocks_are_plain_sums() {
         let x: Vec<f64> = (0..27).map(|k| (k as f64 * 0.9).sin()).collect();
         let g: Vec<f64> = (0..27).map(|k| (k as f64 * 0.4).cos()).collect();
-        let (c, s) = (0.3, 1.7);
-        let r = |x: f64| 3f64.sqrt() * s * (x - c).abs();
-        let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(&g).map(|(x, g)| f(*x, *g)).sum::<f64>();
-        let [kernel, slope] = matern_sums(&g, &x, c, s, &mut [vec![0.0; 27], vec![0.0; 27]]);
-        assert!((kernel - sum(&|x, g| g * (1.0 + r(x)) * (-r(x)).exp())).abs() < 1e-13);
-        assert!((slope - sum(&|x, g| g * (-r(x)).exp() * (s * (x - c)).powi(2))).abs() < 1e-13);
-        assert!((weighted_squares(&g, &x, c) - sum(&|x, g| g * (x - c).powi(2))).abs() < 1e-13);
-        assert!((dot(&g, &x) - sum(&|x, g| g * x)).abs() < 1e-13);
+        // Long and short lengthscales: with products, and without them.
+        for (c, s) in [(0.3, 1.7), (0.9f64.sin(), 400.0)] {
+            let r = |x: f64| 3f64.sqrt() * s * (x - c).abs();
+            let sum = |f: &dyn Fn(f64, f64) -> f64| x.iter().zip(&g).map(|(x, g)| f(*x, *g)).sum::<f64>();
+            let (all, centre) = (Single::new(&x, s), [c]);
+            assert_eq!(all.falls.is_empty(), s > 100.0);
+            let seen = all.seen_from(0, &Single::new(&centre, s), 0);
+            let [kernel, slope] = matern_sums(&g, seen, &mut [vec![0.0; 27], vec![0.0; 27]]);
+            assert!((kernel - sum(&|x, g| g * (1.0 + r(x)) * (-r(x)).exp())).abs() < 1e-13);
+            assert!((slope - sum(&|x, g| g * (-r(x)).exp() * (s * (x - c)).powi(2))).abs() < 1e-13);
+            let mut values = vec![1.0; 27];
+            add_matern(&mut values, seen, 2.0);
+            let matern = |x: f64| 1.0 + 2.0 * (1.0 + r(x)) * (-r(x)).exp();
+            values.iter().zip(&x).for_each(|(value, x)| assert!((value - matern(*x)).abs() < 1e-13));
+            assert!((weighted_squares(&g, &x, c) - sum(&|x, g| g * (x - c).powi(2))).abs() < 1e-13);
+            assert!((dot(&g, &x) - sum(&|x, g| g * x)).abs() < 1e-13);
+        }
     }
 }

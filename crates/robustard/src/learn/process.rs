@@ -132,6 +132,7 @@ impl<'a> Process<'a> {
         let inputs = &self.inputs;
         let Room { kernel, joint, decay, factor, .. } = room;
         let Point { curve, line_variance, .. } = point;
+        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let mut parts: Vec<[&mut [f64]; 3]> = kernel
             .col_iter_mut()
             .zip(joint.col_iter_mut())
@@ -149,9 +150,8 @@ impl<'a> Process<'a> {
                 Shape::Gauss => gauss(joint, decay),
             }
             kernel.iter_mut().zip(&*joint).for_each(|(k, joint)| *k = curve.variance * joint + INTERCEPT_VARIANCE);
-            for (&input, scale) in curve.singles.iter().zip(&curve.single_scales) {
-                let x = &inputs[input];
-                add_matern(kernel, &x[j..], x[j], *scale, curve.single_variance);
+            for single in &singles {
+                add_matern(kernel, single.seen_from(j, single, j), curve.single_variance);
             }
             for x in inputs {
                 let slope = line_variance * x[j];
@@ -182,6 +182,7 @@ impl<'a> Process<'a> {
         let (n, inputs) = (self.target.len(), &self.inputs);
         let Point { curve, line_variance, .. } = point;
         let Room { inverse, joint, decay, .. } = room;
+        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
         let sums: Vec<Vec<f64>> = (0..n)
             .into_par_iter()
             .map_init(
@@ -204,9 +205,8 @@ impl<'a> Process<'a> {
                         sums.push(scale * scale * weighted_squares(weighted, &x[j..], x[j]));
                     }
                     let mut of_singles = 0.0;
-                    for (&input, scale) in curve.singles.iter().zip(&curve.single_scales) {
-                        let x = &inputs[input];
-                        let [kernel, slope] = matern_sums(slopes, &x[j..], x[j], *scale, room);
+                    for single in &singles {
+                        let [kernel, slope] = matern_sums(slopes, single.seen_from(j, single, j), room);
                         of_singles += kernel;
                         sums.push(-3.0 * curve.single_variance * slope);
                     }

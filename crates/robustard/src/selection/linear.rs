@@ -81,16 +81,26 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     let mut reasons = vec![reason];
     let mut candidate = candidates.swap_remove(place).candidate;
     drop(candidates);
-    if is_lines && !work.control.is_stopped() {
-        let settings = candidate.fit.settings.clone();
-        let guarded = guard(work, &candidate, &mut |set_aside| fit(&settings, None, set_aside))?;
-        if let Some((guarded, reason)) = guarded.filter(|(guarded, _)| !is_cut_short(guarded)) {
-            reasons.push(reason);
-            (candidate, place) = (guarded, compared.len());
-            compared.push(describe(&candidate.fit));
-        }
+    if let Some((guarded, reason)) = guarded(work, kind, &candidate)? {
+        reasons.push(reason);
+        (candidate, place) = (guarded, compared.len());
+        compared.push(describe(&candidate.fit));
     }
     Ok(Best { candidate, compared, place, reasons })
+}
+
+/// The same lines without rows that decide them because they lie far out, if there are such rows.
+pub(super) fn guarded(
+    work: &Work<'_>,
+    kind: FeatureKind,
+    free: &Candidate,
+) -> Result<Option<(Candidate, Reason)>, Error> {
+    if kind != FeatureKind::linear() || work.control.is_stopped() {
+        return Ok(None);
+    }
+    let settings = free.fit.settings.clone();
+    let fit = &mut |set_aside| work.fit(kind, work.learn(kind, settings.noise)?, &settings, set_aside);
+    Ok(guard(work, free, fit)?.filter(|(guarded, _)| !is_cut_short(guarded)))
 }
 
 /// The rows with the larger half of the errors.

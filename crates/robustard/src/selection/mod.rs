@@ -14,6 +14,7 @@
 //! one there is.
 
 mod distance;
+mod large;
 mod linear;
 mod reasons;
 mod smooth;
@@ -86,19 +87,25 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
         let candidate = work.fit(kind, learning, work.recipe.settings(), Vec::new())?;
         return Ok(Chosen { candidate, selection: None });
     }
-    let mut best = match features {
-        Choice::Given(FeatureKind::Smooth(kind)) if noise.is_auto() => {
-            smooth::best(work, kind, false, &[])?.map_err(|_| crate::features::FeatureError::NotLearnt)?
-        }
-        Choice::Given(kind) => linear::best(work, kind)?,
-        Choice::Auto => lines_or_curve(work)?,
-    };
+    let is_large = work.dataset.row_count() > large::CHOICE_ROWS;
+    let mut best = if is_large { large::best(work)? } else { best(work)? };
     if work.control.is_stopped() {
         best.reasons.push(Reason::Interrupted);
     }
     best.compared[best.place].chosen = true;
     let selection = Selection { compared: best.compared, reasons: best.reasons };
     Ok(Chosen { candidate: best.candidate, selection: Some(selection) })
+}
+
+/// The best of what the recipe leaves open.
+fn best(work: &Work<'_>) -> Result<Best, Error> {
+    match work.recipe.features() {
+        Choice::Given(FeatureKind::Smooth(kind)) if work.recipe.noise().is_auto() => {
+            Ok(smooth::best(work, kind, false, &[])?.map_err(|_| crate::features::FeatureError::NotLearnt)?)
+        }
+        Choice::Given(kind) => linear::best(work, kind),
+        Choice::Auto => lines_or_curve(work),
+    }
 }
 
 fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
