@@ -350,7 +350,7 @@ impl RowSource for Scattered {
 fn large_tables_need_no_copy() {
     let table = || Scattered { rows: 1_100_000, columns: 8 };
     let whole = table().matrix();
-    let noise = |i: usize| ((i * 37) as f64).cos() + if i % 20 == 0 { 9.0 } else { 0.0 };
+    let noise = |i: usize| ((i * 37) as f64).cos() + if i.is_multiple_of(20) { 9.0 } else { 0.0 };
     let target: Vec<f64> = (0..whole.ncols()).map(|i| whole[(0, i)] - whole[(5, i)] + 0.3 * noise(i)).collect();
     drop(whole);
     let settings = Settings { max_iterations: 60, ..Settings::default().with_noise(Noise::Contaminated) };

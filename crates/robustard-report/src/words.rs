@@ -86,14 +86,14 @@ pub fn reason_words(reason: &Reason) -> String {
             format!("shared noise, because {noise} noise gains only {gain:.2} nats per row")
         }
         Reason::RobustNoisePredictsWorse { noise } => {
-            format!("shared noise, because {noise} noise predicts left-out rows worse")
+            format!("shared noise, because predictions of left-out rows explain less with {noise} noise")
         }
         Reason::LeverageSetAside { rows } => format!(
             "{} far from the others in their inputs set aside, because the others contradict them",
             counted(rows, "row")
         ),
         Reason::GrossErrorsSetAside { rows, limit, gain } => format!(
-            "{} set aside, whose errors are beyond {limit} standard deviations of the others: noise with outliers gains \
+            "{} set aside, whose errors are beyond {limit:.1} standard deviations of the others: noise with outliers gains \
              {gain:.2} nats per row on shared noise",
             counted(rows, "row")
         ),

@@ -450,18 +450,18 @@ fn contiguous(column: ColMut<'_, f64>) -> &mut [f64] {
     column.try_as_col_major_mut().expect("rows of the design are contiguous").as_slice_mut()
 }
 
-/// How inputs are scaled for a kind of features.
+/// How inputs are scaled for a kind of features, and whether some have typing errors, without which they are scaled.
 pub(crate) fn input_scaling(
     dataset: &Dataset<'_>,
     kind: FeatureKind,
     standardize: bool,
     centre: bool,
-) -> Result<Standardizer, DatasetError> {
-    let standard = Standardizer::of(dataset)?;
+) -> Result<(Standardizer, bool), DatasetError> {
+    let (standard, far) = Standardizer::of(dataset)?;
     Ok(match (standardize, centre) {
-        (false, _) => Standardizer::identity(dataset.input_count()),
-        (true, true) if kind.scales_to_range() => Standardizer::of_range(dataset),
-        (true, true) => standard,
-        (true, false) => standard.without_shift(),
+        (false, _) => (Standardizer::identity(dataset.input_count()), false),
+        (true, true) if kind.scales_to_range() => (Standardizer::of_range(dataset), false),
+        (true, true) => standard.without_typing_errors(dataset, &far),
+        (true, false) => (standard.without_shift(), false),
     })
 }

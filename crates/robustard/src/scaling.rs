@@ -1,9 +1,16 @@
 //! Shift and scale of columns.
 
 use faer::{Mat, MatRef};
+use robustard_engine::math::order::{median, spread};
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::{Dataset, DatasetError};
+
+/// Of a standard normal variable, over the median of its absolute value.
+pub(crate) const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
+
+/// Largest share of a column that can be typing errors; more are something else.
+const MOST_TYPING_ERRORS: f64 = 0.01;
 
 /// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,8 +45,8 @@ impl Standardizer {
         Self::from_moments(&units, &centres, &variances)
     }
 
-    /// The same of a data set, whose inputs are checked on the way: they must be finite.
-    pub(crate) fn of(dataset: &Dataset<'_>) -> Result<Self, DatasetError> {
+    /// The same of a data set, whose inputs are checked on the way: they must be finite. And the inputs with values far out.
+    pub(crate) fn of(dataset: &Dataset<'_>) -> Result<(Self, Vec<usize>), DatasetError> {
         let p = dataset.input_count();
         let mut unit = vec![0.0f64; p];
         // What is not finite leaves no zero behind.
@@ -70,18 +77,23 @@ impl Standardizer {
             }
         });
         centre.iter_mut().for_each(|centre| *centre /= total);
-        let mut variance = vec![0.0f64; p];
+        let (mut variance, mut largest) = (vec![0.0f64; p], vec![0.0f64; p]);
         dataset.blocks(|start, block| {
             for (i, row) in rows_of(block).enumerate() {
                 let weight = weight_of(start + i);
-                for (((sum, value), unit), centre) in variance.iter_mut().zip(row).zip(&unit).zip(&centre) {
+                let sums = variance.iter_mut().zip(&mut largest);
+                for ((((sum, largest), value), unit), centre) in sums.zip(row).zip(&unit).zip(&centre) {
                     let off = value / unit - centre;
                     *sum += weight * (off * off);
+                    *largest = largest.max(off * off);
                 }
             }
         });
         variance.iter_mut().for_each(|variance| *variance /= total);
-        Ok(Self::from_moments(&unit, &centre, &variance))
+        let standard = Self::from_moments(&unit, &centre, &variance);
+        // So far out are one value in a hundred that is all of the variance, and fewer.
+        let is_far = |input: &usize| largest[*input] > variance[*input] / (2.0 * MOST_TYPING_ERRORS);
+        Ok((standard, (0..p).filter(is_far).collect()))
     }
 
     /// From the means and variances of columns divided by their units.
@@ -92,6 +104,39 @@ impl Standardizer {
             if deviation > 1e-14 { deviation * unit } else { 1.0 }
         });
         Self { mean: centre.iter().zip(unit).map(|(centre, unit)| centre * unit).collect(), scale: scale.collect() }
+    }
+
+    /// Columns with a few values that can only be typing errors are scaled without them, because these would squeeze all others
+    /// together. Says whether there are any.
+    pub(crate) fn without_typing_errors(mut self, dataset: &Dataset<'_>, far: &[usize]) -> (Self, bool) {
+        /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
+        const FAR: f64 = 1000.0;
+        /// Lines have to be computed with what they become.
+        const LARGEST: f64 = 1e50;
+        /// Rows that the bulk of a column is known from.
+        const ROWS: usize = 10_000;
+        let mut has_any = false;
+        for &j in far {
+            let column = dataset.column(j);
+            let some: Vec<f64> = spread(column.nrows(), ROWS).map(|row| column[row]).collect();
+            let centre = median(&some);
+            let off: Vec<f64> = some.iter().map(|value| (value - centre).abs()).collect();
+            let limit = FAR * MEDIAN_TO_DEVIATION * median(&off);
+            if limit == 0.0 || column.iter().all(|value| (value - centre).abs() <= limit) {
+                continue;
+            }
+            let right: Vec<f64> = column.iter().copied().filter(|value| (value - centre).abs() <= limit).collect();
+            if (column.nrows() - right.len()) as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 {
+                continue;
+            }
+            let own = Self::fit(MatRef::from_column_major_slice(&right, right.len(), 1));
+            if column.iter().any(|value| value.abs() > LARGEST * own.scale[0]) {
+                continue;
+            }
+            (self.mean[j], self.scale[j]) = (own.mean[0], own.scale[0]);
+            has_any = true;
+        }
+        (self, has_any)
     }
 
     /// The same without a shift.
@@ -169,7 +214,7 @@ mod tests {
         }
         // The same by rows of a data set.
         let dataset = Dataset::new(x.as_ref(), vec![0.0; 50]).unwrap();
-        assert_eq!(Standardizer::of(&dataset).unwrap(), Standardizer::fit(x.as_ref()));
+        assert_eq!(Standardizer::of(&dataset).unwrap().0, Standardizer::fit(x.as_ref()));
         // A row that counts twice is two rows.
         let (once, weight) = (Mat::from_fn(3, 1, |i, _| i as f64), [1.0, 2.0, 1.0]);
         let copied = Mat::from_fn(4, 1, |i, _| [0.0, 1.0, 1.0, 2.0][i]);

@@ -11,7 +11,8 @@ use crate::control::{Control, Stage, Watched, par};
 use crate::dataset::Dataset;
 use crate::design::{Design, TargetScale, input_scaling};
 use crate::features::{
-    FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothMap, SmoothOptions, Training, learn_smooth,
+    FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothMap, SmoothOptions,
+    Training, learn_smooth,
 };
 use crate::fitted::Fit;
 use crate::learn::{Relevance, relevance};
@@ -31,6 +32,7 @@ pub(crate) struct Work<'a> {
     standard: Arc<Vec<f64>>,
     /// Scaling of inputs to a standard deviation of 1, and the inputs scaled so.
     scaling: Standardizer,
+    has_typing_errors: bool,
     scaled: OnceLock<Mat<f64>>,
     /// The problem of linear features, which several candidates share.
     lines: OnceLock<Problem<'a>>,
@@ -51,10 +53,11 @@ pub(crate) struct Learning {
 impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
         let scale = TargetScale::of(dataset, recipe.intercept());
-        let scaling = input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
+        let (scaling, has_typing_errors) =
+            input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
         let (scaled, lines) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { dataset, recipe, control, scale, standard, scaling, scaled, lines })
+        Ok(Self { dataset, recipe, control, scale, standard, scaling, has_typing_errors, scaled, lines })
     }
 
     /// The same for some of the rows, in the same units.
@@ -69,6 +72,7 @@ impl<'a> Work<'a> {
             scale: self.scale,
             standard: Arc::new(self.scale.standardize(some.target())),
             scaling: self.scaling.clone(),
+            has_typing_errors: self.has_typing_errors,
             scaled: OnceLock::new(),
             lines: OnceLock::new(),
         }
@@ -142,7 +146,7 @@ impl<'a> Work<'a> {
             return Ok(Learning { design: self.design(self.scaling.clone(), map), start: None });
         }
         let ranged = kind.scales_to_range().then(|| {
-            let scaling = input_scaling(self.dataset, kind, self.recipe.standardize(), self.recipe.intercept())?;
+            let (scaling, _) = input_scaling(self.dataset, kind, self.recipe.standardize(), self.recipe.intercept())?;
             let scaled = scaling.transform(self.dataset.inputs().as_ref());
             Ok::<_, Error>((scaling, scaled))
         });
@@ -206,7 +210,10 @@ impl<'a> Work<'a> {
 
     fn problem(&self, design: &Design) -> Result<(Problem<'a>, Option<Vec<Gap>>), Error> {
         // Scaled by their own means and deviations, rows that count once are of unit size.
-        let is_standard = self.recipe.standardize() && self.recipe.intercept() && self.dataset.weights().is_none();
+        let is_standard = self.recipe.standardize()
+            && self.recipe.intercept()
+            && self.dataset.weights().is_none()
+            && !self.has_typing_errors;
         if !design.is_linear() {
             return Ok(design.problem(self.dataset, Arc::clone(&self.standard), false)?);
         }

@@ -185,3 +185,126 @@ fn two_inputs_of_many_are_found() {
     // The truth has a standard deviation of 0.6.
     assert!((square / 500.0).sqrt() < 0.2, "{}", (square / 500.0).sqrt());
 }
+
+/// Root mean square of what predictions miss of the truth.
+fn error_against<const P: usize>(regression: &Regression, truth: &[([f64; P], f64)]) -> f64 {
+    let inputs = Mat::from_fn(truth.len(), P, |i, j| truth[i].0[j]);
+    let mean = regression.predict_mean(inputs.as_ref()).unwrap();
+    let square: f64 = mean.iter().zip(truth).map(|(mean, (_, truth))| (mean - truth).powi(2)).sum();
+    (square / truth.len() as f64).sqrt()
+}
+
+/// Labels that have changed places are errors inside the target's range: no gap sets them apart, and a fit that gives in to them
+/// predicts them better.
+#[test]
+fn exchanged_labels_are_set_aside() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let clean: Vec<([f64; 3], f64)> = (0..1200)
+        .map(|_| {
+            let x: [f64; 3] = std::array::from_fn(|_| 2.0 * normal(&mut rng));
+            (x, x[0].sin() + 0.5 * x[1] + 0.3 * (x[2] * x[0]).tanh())
+        })
+        .collect();
+    let (training, new) = clean.split_at(600);
+    let mut rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 0.25 * normal(&mut rng))));
+    let right = choose(&rows);
+    // Every seventh row has the target of the one before it in their list.
+    let exchanged: Vec<usize> = (0..600).step_by(7).collect();
+    let last = rows.target[exchanged[exchanged.len() - 1]];
+    exchanged.windows(2).rev().for_each(|pair| rows.target[pair[1]] = rows.target[pair[0]]);
+    rows.target[0] = last;
+    let regression = choose(&rows);
+    let [right, with] = [&right, &regression].map(|regression| error_against(regression, new));
+    assert!(with < 1.4 * right, "{with} against {right}: {:?}", regression.selection());
+    let flagged = flagged(&regression);
+    let wrong = flagged.iter().filter(|row| *row % 7 == 0).count();
+    assert!(2 * wrong > exchanged.len() && 10 * (flagged.len() - wrong) < flagged.len(), "{flagged:?}");
+}
+
+/// Half of the targets are zero, the others skewed, and one in ten is wrong: the zeros are not the only right ones.
+#[test]
+fn a_value_that_many_rows_share_is_not_all_that_counts() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let rows = Rows::of((0..600).map(|i| {
+        let x: [f64; 2] = std::array::from_fn(|_| normal(&mut rng));
+        let size = (0.5 * x[0] + 0.5 * normal(&mut rng)).exp();
+        let target = if x[1] + 0.5 * normal(&mut rng) > 0.05 { size } else { 0.0 };
+        (x, if i % 10 == 0 { 20.0 + target } else { target })
+    }));
+    let zeros = rows.target.iter().filter(|target| **target == 0.0).count();
+    assert!((250..300).contains(&zeros), "{zeros}");
+    let regression = choose(&rows);
+    assert!(flagged(&regression).len() < 120, "{:?}", regression.selection());
+    let interval = regression.predict(rows.inputs.as_ref()).unwrap().interval(0.95).unwrap();
+    let right = (0..600).filter(|i| i % 10 != 0);
+    let inside = right.filter(|&i| interval.lower[i] <= rows.target[i] && rows.target[i] <= interval.upper[i]).count();
+    assert!(inside > 480, "{inside} of 540");
+}
+
+/// Whether rows are wrong is a matter of all rows together: with twenty of them a quarter of a nat each is overwhelming.
+#[test]
+fn wrong_rows_of_small_tables_are_found() {
+    let wave = |i: usize, k: f64| ((i + 1) as f64 * k).sin();
+    let regression = choose(&Rows::of((0..21).map(|i| {
+        let (a, b) = (2.0 * wave(i, 1.3), wave(i, 2.9));
+        let off = if [2, 17].contains(&i) { 2.5 } else { 0.0 };
+        ([a, b], 1.0 + a - 0.5 * b + 0.3 * wave(i * i, 0.77) + off)
+    })));
+    assert_eq!(flagged(&regression), [2, 17], "{:?}", regression.selection());
+}
+
+/// One row nine standard deviations off, and noise that grows: the line is not drawn to it.
+#[test]
+fn one_wrong_row_beside_growing_noise_does_not_draw_the_line() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let regression = choose(&Rows::of((0..60).map(|i| {
+        let x = i as f64 / 10.0;
+        let noise = (0.2 + 0.15 * x) * normal(&mut rng);
+        ([x], 2.0 + x + if i == 58 { 9.0 } else { noise })
+    })));
+    assert!(flagged(&regression).contains(&58), "{:?}", regression.selection());
+    assert!((coefficient(&regression, 0) - 1.0).abs() < 0.08, "{}", coefficient(&regression, 0));
+}
+
+/// Of a large table some rows decide about features and noise, and all rows are fitted; threads change nothing.
+#[test]
+fn large_tables_are_chosen_from_some_rows_and_fitted_to_all() {
+    for (curve, wrong) in [(0.0, 1200), (2.0, 1200), (0.0, 0)] {
+        let rows = waves(12_000, curve, wrong);
+        let [one, two] = [1, 2].map(|threads| {
+            let control = Control::new().with_threads(threads).unwrap();
+            fit(&rows.dataset(), &Recipe::default(), &control).unwrap()
+        });
+        assert_eq!(one.model().coefficients(), two.model().coefficients());
+        assert_eq!(one.row_count(), 12_000);
+        assert_eq!(is_curve(&one), curve > 0.0, "{:?}", one.selection());
+        assert_eq!(flagged(&one), (0..wrong).collect::<Vec<_>>(), "{:?}", selection(&one).reasons);
+        let compared = &selection(&one).compared;
+        let (chosen, others) = (chosen(&one), compared.iter().filter(|compared| !compared.chosen));
+        assert!(chosen.learnt_from.is_none() && others.into_iter().all(|other| other.learnt_from.is_some()));
+        if curve > 0.0 {
+            assert_eq!(chosen.set_aside, wrong);
+        }
+    }
+}
+
+/// One value of an input with its decimal point in the wrong place does not squeeze the others together.
+#[test]
+fn a_typing_error_in_an_input_does_no_harm() {
+    let mut rng = ChaCha8Rng::seed_from_u64(13);
+    let clean: Vec<([f64; 2], f64)> = (0..800)
+        .map(|_| {
+            let x: [f64; 2] = std::array::from_fn(|_| 2.0 * normal(&mut rng));
+            (x, (1.5 * x[0]).sin() + 0.5 * x[1])
+        })
+        .collect();
+    let (training, new) = clean.split_at(400);
+    let mut rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 0.2 * normal(&mut rng))));
+    let right = error_against(&choose(&rows), new);
+    for typed in [1e4, -1e7, 1e40] {
+        rows.inputs[(17, 0)] = typed;
+        let regression = choose(&rows);
+        let error = error_against(&regression, new);
+        assert!(error < 1.1 * right, "{typed}: {error} against {right}, {:?}", regression.selection());
+    }
+}

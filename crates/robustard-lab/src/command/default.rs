@@ -34,7 +34,8 @@ pub struct DefaultExperiment {
     /// Most training rows
     #[arg(long, value_name = "N", default_value_t = MOST_TRAINING_ROWS)]
     rows: usize,
-    /// Only these methods: default, cleaned, learnt-shared, fixed-shared, fixed-robust, paper
+    /// Only these methods: default, cleaned, learnt-shared, learnt-student, learnt-contaminated, learnt-nested, fixed-shared,
+    /// fixed-robust, paper
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     methods: Vec<Method>,
     /// Write the training and test rows of every split into this folder, as CSV with the target last

@@ -57,7 +57,11 @@ impl Curve {
 
     /// The values of inputs, given as columns, that have curves of their own.
     pub(super) fn singles<'x>(&self, columns: &[&'x [f64]]) -> Vec<Single<'x>> {
-        self.singles.iter().zip(&self.single_scales).map(|(&input, scale)| Single::new(columns[input], *scale)).collect()
+        self.singles
+            .iter()
+            .zip(&self.single_scales)
+            .map(|(&input, scale)| Single::new(columns[input], *scale))
+            .collect()
     }
 
     /// κ of rows, given as columns, with one centre, from which their single inputs are `seen`; `decay` is room.

@@ -44,7 +44,8 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
             *rows = all.fit.set_aside.len();
         }
     }
-    let from_some = |compared: Compared| Compared { learnt_from: compared.learnt_from.or(Some(CHOICE_ROWS)), ..compared };
+    let from_some =
+        |compared: Compared| Compared { learnt_from: compared.learnt_from.or(Some(CHOICE_ROWS)), ..compared };
     let mut compared: Vec<Compared> = compared.into_iter().map(from_some).collect();
     compared.push(describe(&all.fit));
     Ok(Best { candidate: all, place: compared.len() - 1, compared, reasons })
@@ -52,11 +53,13 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
 
 /// The rows of the whole table that are as far off as those that a curve learnt from some of them has set aside.
 fn gross_errors(work: &Work<'_>, fit: &Fit) -> Vec<usize> {
-    let left_out = fit.left_out().residual;
-    let limit = fit.set_aside.iter().map(|&row| left_out[row].abs()).fold(f64::INFINITY, f64::min);
-    if limit == f64::INFINITY {
+    let errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
+    let least = fit.set_aside.iter().map(|&row| errors[row]).fold(f64::INFINITY, f64::min);
+    if least == f64::INFINITY {
         return Vec::new();
     }
+    let largest_kept = errors.iter().copied().filter(|error| *error < least).fold(0.0, f64::max);
+    let limit = 0.5 * (least + largest_kept);
     let residual = work.residuals(fit);
     (0..residual.len()).filter(|&row| residual[row].abs() >= limit).collect()
 }

@@ -1,14 +1,12 @@
 //! Features and noise chosen instead of given.
 //!
-//! *Noise*: robust noise replaces shared noise when its bound on the log evidence is better by more than half a nat per row, which
-//! a share of wrong rows brings and merely heavy tails do not; or by more than a quarter if it predicts left-out rows no worse in
-//! the mean square. (The mean square alone would not do: wrong rows that all err to one side are predicted better by a fit that
-//! gives in to them.) A smooth curve that needs robust noise is then fitted with shared noise and the gross errors set aside: the
-//! rows whose left-out error is beyond four standard deviations of the rows kept. *Leverage*:
-//! rows far from the others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a
-//! smooth curve replaces lines when the log density of left-out rows, each predicted from the others, is better by more than one
-//! standard error of the difference, row by row: it contains the lines, and the evidence shrinks it where there is nothing to find.
-//! Ties go to the simpler fit, which can be read.
+//! *Noise*: robust noise replaces shared noise when its bound on the log evidence is better by more than two parameters bring by
+//! chance, and its left-out predictions explain no less of the target ([`explained`]) or large errors are a crowd of their own. A smooth
+//! curve that needs robust noise is then fitted with shared noise and the wrong rows set aside ([`smooth`]). *Leverage*: rows far from the
+//! others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a smooth curve replaces lines
+//! when the log density of left-out rows, each predicted from the others, is better by more than its standard error and by more than one
+//! hundredth: it contains the lines, and the evidence shrinks it where there is nothing to find. Ties go to the simpler fit, which can be
+//! read. *Large tables* ([`large`]): all this is decided on some of the rows.
 //!
 //! Work that is stopped compares nothing that has not converged: it ends with the best fit that was finished, or with the only
 //! one there is.
@@ -28,12 +26,11 @@ use crate::Error;
 use crate::features::{FeatureKind, SmoothKind};
 use crate::fitted::Fit;
 use crate::recipe::Choice;
+use crate::scaling::MEDIAN_TO_DEVIATION;
 use crate::work::{Candidate, Work};
 
 /// Gain of robust noise in nats per row that needs no other proof.
 const CLEAR_GAIN: f64 = 0.5;
-/// Of a standard normal variable, over the median of its absolute value.
-const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 /// Fewer rows have no curve.
 const LEAST_CURVE_ROWS: usize = 30;
 /// Gain of a curve in nats per row below which lines are kept, which can be read: errors would be smaller by one in a hundred.

@@ -154,7 +154,7 @@ pub(super) fn best(
         (learnt, set_aside) = set_wrong_rows_aside(whole, work.standard_target(), is_stopped, learn)?;
         let reason = match set_aside.len() {
             0 => Reason::NoErrorStandsApart,
-            rows => Reason::GrossErrorsSetAside { rows, limit: GROSS, gain },
+            rows => Reason::GrossErrorsSetAside { rows, limit: least_set_aside(&learnt, &set_aside), gain },
         };
         (set_aside, reason)
     } else {
@@ -218,8 +218,22 @@ fn set_wrong_rows_aside(
         return Ok((learnt, gross));
     }
     let (other, likely) = settle(learnt.clone(), likely, likely_wrong)?;
-    let [before, after] = [&learnt, &other].map(|learnt| explained(target, &learnt.left_out.residual));
+    // Gross errors would drown what is lost elsewhere.
+    let others = |values: &[f64]| -> Vec<f64> {
+        let mut is_gross = vec![false; values.len()];
+        gross.iter().for_each(|&row| is_gross[row] = true);
+        values.iter().zip(is_gross).filter(|(_, is_gross)| !is_gross).map(|(value, _)| *value).collect()
+    };
+    let target = others(target);
+    let [before, after] = [&learnt, &other].map(|learnt| explained(&target, &others(&learnt.left_out.residual)));
     Ok(if after >= before { (other, likely) } else { (learnt, gross) })
+}
+
+/// The smallest error among the rows set aside, in standard deviations of the rows kept.
+fn least_set_aside(learnt: &LearntSmooth, set_aside: &[usize]) -> f64 {
+    let errors = errors_in_deviations(learnt);
+    let least = set_aside.iter().map(|&row| errors[row]).fold(f64::INFINITY, f64::min);
+    least / kept_variance(&errors, set_aside).sqrt()
 }
 
 /// The variance of errors of the rows kept so far.
