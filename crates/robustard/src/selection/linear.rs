@@ -5,7 +5,7 @@ use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
 
 use super::distance::few_far_rows;
-use super::{Best, NoiseChoice, Reason, describe, explained, is_cut_short};
+use super::{Best, NoiseChoice, Reason, describe, explained_more, is_cut_short};
 use crate::Error;
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
@@ -28,9 +28,9 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     // Candidates wait without their rows' diagnostics.
     let described = |mut candidate: Candidate| {
         let compared = describe(&candidate.fit);
-        let explained = explained(work.dataset.target(), &candidate.fit.diagnostics().loo_residual);
+        let residual = candidate.fit.diagnostics().loo_residual.clone();
         candidate.fit.forget_rows();
-        (Waiting { candidate, explained }, compared)
+        (Waiting { candidate, residual }, compared)
     };
     if let Choice::Given(noise) = work.recipe.noise() {
         return Ok(Best::only(fit(&given.clone().with_noise(noise), None, Vec::new())?, Vec::new()));
@@ -56,15 +56,14 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
         compared.push(of_candidate);
     }
     let is_lines = kind == FeatureKind::linear();
-    if is_lines && !work.control.is_stopped() && choose_noise(&candidates).0 == 0 {
+    if is_lines && !work.control.is_stopped() && choose_noise(work.dataset.target(), &candidates).0 == 0 {
         // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
-        let errors: Vec<f64> = candidates[0].fit().diagnostics().loo_residual.iter().map(|r| r.abs()).collect();
+        let errors: Vec<f64> = candidates[0].residual.iter().map(|r| r.abs()).collect();
         let start = start_from(&fit(&shared, None, worse_half(&errors))?.fit);
         let other = fit(&given.clone().with_noise(Noise::Contaminated), Some(start), Vec::new())?;
         if other.fit.bound() > candidates[1].fit().bound() && !is_cut_short(&other) {
             (candidates[1], compared[1]) = described(other);
         }
-        candidates[0].candidate.fit.forget_rows();
     }
     if work.control.is_stopped() {
         // What was cut short is compared with nothing, unless nothing was finished.
@@ -77,7 +76,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
         let only = candidates.swap_remove(0).candidate;
         return Ok(Best::only(only, Vec::new()));
     }
-    let (mut place, reason) = choose_noise(&candidates);
+    let (mut place, reason) = choose_noise(work.dataset.target(), &candidates);
     let mut reasons = vec![reason];
     let mut candidate = candidates.swap_remove(place).candidate;
     drop(candidates);
@@ -120,10 +119,10 @@ fn start_from(Fit { design, model, .. }: &Fit) -> Start {
     Start { weight_precision, noise, noise_variance: rows.second_moments().iter().map(|e2| rule(*e2)).collect() }
 }
 
-/// A fit that waits for the others, and the share of the target's variance that its left-out predictions explain.
+/// A fit that waits for the others, and its errors of left-out rows.
 struct Waiting {
     candidate: Candidate,
-    explained: f64,
+    residual: Vec<f64>,
 }
 
 impl Waiting {
@@ -133,7 +132,7 @@ impl Waiting {
 }
 
 /// The place of the best; the first has shared noise.
-fn choose_noise(candidates: &[Waiting]) -> (usize, Reason) {
+fn choose_noise(target: &[f64], candidates: &[Waiting]) -> (usize, Reason) {
     let bound = |place: usize| candidates[place].fit().bound();
     let robust = (1..candidates.len()).max_by(|&a, &b| bound(a).total_cmp(&bound(b)));
     let Some(place) = robust else { return (0, Reason::Interrupted) };
@@ -143,7 +142,7 @@ fn choose_noise(candidates: &[Waiting]) -> (usize, Reason) {
         gain,
         rows: candidates[0].fit().model.rows().count(),
         is_crowd: false,
-        explained: [place, 0].map(|place| candidates[place].explained),
+        explained: explained_more(target, &candidates[place].residual, &candidates[0].residual),
     };
     if choice.is_robust() { (place, Reason::RobustNoiseGains { noise, gain }) } else { (0, choice.why_shared(noise)) }
 }

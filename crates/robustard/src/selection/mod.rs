@@ -1,7 +1,7 @@
 //! Features and noise chosen instead of given.
 //!
 //! *Noise*: robust noise replaces shared noise when its bound on the log evidence is better by more than two parameters bring by
-//! chance, and its left-out predictions explain no less of the target ([`explained`]) or large errors are a crowd of their own. A smooth
+//! chance, and its left-out predictions explain no less of the target ([`explained_more`]) or large errors are a crowd of their own. A smooth
 //! curve that needs robust noise is then fitted with shared noise and the wrong rows set aside ([`smooth`]). *Leverage*: rows far from the
 //! others in the inputs have to be confirmed by the others, or they are set aside ([`linear`]). *Features*: a smooth curve replaces lines
 //! when the log density of left-out rows, each predicted from the others, is better by more than its standard error and by more than one
@@ -174,8 +174,8 @@ struct NoiseChoice {
     rows: usize,
     /// Whether large errors are a crowd of their own, which heavy tails are not.
     is_crowd: bool,
-    /// Shares of the target's variance that left-out predictions explain with robust noise and with shared noise.
-    explained: [f64; 2],
+    /// What robust noise explains more of left-out rows than shared noise, and its standard error.
+    explained: (f64, f64),
 }
 
 impl NoiseChoice {
@@ -185,8 +185,8 @@ impl NoiseChoice {
     }
 
     fn is_robust(&self) -> bool {
-        let [robust, shared] = self.explained;
-        self.is_certain() && (self.is_crowd || robust >= shared)
+        let (more, standard_error) = self.explained;
+        self.is_certain() && (self.is_crowd || more >= -standard_error)
     }
 
     fn why_shared(&self, noise: robustard_engine::Noise) -> Reason {
@@ -198,17 +198,23 @@ impl NoiseChoice {
     }
 }
 
-/// The squared correlation of targets and what is predicted for them without themselves. Wrong targets, whether exchanged, shifted or
-/// in another unit, make the best guess a multiple of what is right, plus a constant: a fit that gives in to them has smaller errors,
-/// but no larger correlation.
-fn explained(target: &[f64], residual: &[f64]) -> f64 {
+/// What one fit explains more of a target than another, per row, and the standard error of that, by the errors of left-out rows. Wrong
+/// targets, whether exchanged, shifted or in another unit, make the best guess a multiple of what is right, plus a constant: a fit that
+/// gives in to them has smaller errors. So both fits' predictions are first made the best guesses that they can be so.
+fn explained_more(target: &[f64], residual: &[f64], residual_of_other: &[f64]) -> (f64, f64) {
+    let [own, other] = [residual, residual_of_other].map(|residual| squares_of_best_guess(target, residual));
+    mean_and_error(&own.iter().zip(&other).map(|(own, other)| other - own).collect::<Vec<f64>>())
+}
+
+/// Squared errors of the best guess a + bf at a target, b ≥ 0, where f is what was predicted.
+fn squares_of_best_guess(target: &[f64], residual: &[f64]) -> Vec<f64> {
     let predicted: Vec<f64> = target.iter().zip(residual).map(|(y, r)| y - r).collect();
     let [y, f] = [mean(target), mean(&predicted)];
-    let (mut yy, mut ff, mut yf) = (0.0, 0.0, 0.0);
+    let (mut ff, mut yf) = (0.0, 0.0);
     for (target, predicted) in target.iter().zip(&predicted) {
-        let (dy, df) = (target - y, predicted - f);
-        (yy, ff, yf) = (yy + dy * dy, ff + df * df, yf + dy * df);
+        let off = predicted - f;
+        (ff, yf) = (ff + off * off, yf + off * (target - y));
     }
-    // Predictions that go the wrong way explain nothing.
-    if yf > 0.0 { yf * yf / (yy * ff) } else { 0.0 }
+    let slope = if ff > 0.0 { (yf / ff).max(0.0) } else { 0.0 };
+    target.iter().zip(&predicted).map(|(target, predicted)| (target - y - slope * (predicted - f)).powi(2)).collect()
 }

@@ -7,7 +7,7 @@ use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 
 use super::linear::worse_half;
 use super::{
-    Best, CLEAR_GAIN, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained, mean_and_error,
+    Best, CLEAR_GAIN, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error,
 };
 use crate::Error;
 use crate::design::TargetScale;
@@ -112,7 +112,7 @@ pub(super) fn best(
         gain: robust.evidence - shared.evidence,
         rows: shared.rows,
         is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
-        explained: [robust, shared].map(|learnt| explained(work.standard_target(), &learnt.left_out.residual)),
+        explained: explained_more(work.standard_target(), &robust.left_out.residual, &shared.left_out.residual),
     };
     let is_clear = compare(&robust, &learnt).gain > CLEAR_GAIN;
     if !is_clear {
@@ -225,8 +225,8 @@ fn set_wrong_rows_aside(
         values.iter().zip(is_gross).filter(|(_, is_gross)| !is_gross).map(|(value, _)| *value).collect()
     };
     let target = others(target);
-    let [before, after] = [&learnt, &other].map(|learnt| explained(&target, &others(&learnt.left_out.residual)));
-    Ok(if after >= before { (other, likely) } else { (learnt, gross) })
+    let [before, after] = [&learnt, &other].map(|learnt| others(&learnt.left_out.residual));
+    Ok(if explained_more(&target, &after, &before).0 >= 0.0 { (other, likely) } else { (learnt, gross) })
 }
 
 /// The smallest error among the rows set aside, in standard deviations of the rows kept.
