@@ -97,6 +97,10 @@ pub fn reason_words(reason: &Reason) -> String {
              {gain:.2} nats per row on shared noise",
             counted(rows, "row")
         ),
+        Reason::RareErrorsSetAside { rows } => format!(
+            "{} set aside, whose errors are more than twice as large as any that the noise was chosen by",
+            counted(rows, "row")
+        ),
         Reason::NoErrorStandsApart => "shared noise, because no error stands apart".to_owned(),
         Reason::Interrupted => "interrupted before everything was compared".to_owned(),
         _ => "another reason".to_owned(),

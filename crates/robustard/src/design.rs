@@ -31,10 +31,10 @@ impl TargetScale {
     }
 
     pub(crate) fn of(dataset: &Dataset<'_>, intercept: bool) -> Self {
-        let column = ColRef::from_slice(dataset.target()).as_mat();
+        let target = ColRef::from_slice(dataset.target());
         let standard = match dataset.weights() {
-            Some(weights) => Standardizer::weighted(column, weights),
-            None => Standardizer::fit(column),
+            Some(weights) => Standardizer::weighted(target.as_mat(), weights),
+            None => Standardizer::fit(target.as_mat()),
         };
         Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
     }

@@ -1,6 +1,6 @@
 //! Shift and scale of columns.
 
-use faer::{Mat, MatRef};
+use faer::{ColRef, Mat, MatRef};
 use robustard_engine::math::order::{median, spread};
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,30 @@ pub(crate) const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 
 /// Largest share of a column that can be typing errors; more are something else.
 const MOST_TYPING_ERRORS: f64 = 0.01;
+
+/// Mean and standard deviation of a column without a few values that can only be typing errors; none if there are no such values.
+fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
+    /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
+    const FAR: f64 = 1000.0;
+    /// The engine has to compute with what they become.
+    const LARGEST: f64 = 1e50;
+    /// Rows that the bulk of a column is known from.
+    const ROWS: usize = 10_000;
+    let some: Vec<f64> = spread(column.nrows(), ROWS).map(|row| column[row]).collect();
+    let centre = median(&some);
+    let off: Vec<f64> = some.iter().map(|value| (value - centre).abs()).collect();
+    let limit = FAR * MEDIAN_TO_DEVIATION * median(&off);
+    if limit == 0.0 || column.iter().all(|value| (value - centre).abs() <= limit) {
+        return None;
+    }
+    let right: Vec<f64> = column.iter().copied().filter(|value| (value - centre).abs() <= limit).collect();
+    if (column.nrows() - right.len()) as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 {
+        return None;
+    }
+    let own = Standardizer::fit(MatRef::from_column_major_slice(&right, right.len(), 1));
+    let is_fine = column.iter().all(|value| value.abs() <= LARGEST * own.scale[0]);
+    is_fine.then(|| (own.mean[0], own.scale[0]))
+}
 
 /// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -109,32 +133,12 @@ impl Standardizer {
     /// Columns with a few values that can only be typing errors are scaled without them, because these would squeeze all others
     /// together. Says whether there are any.
     pub(crate) fn without_typing_errors(mut self, dataset: &Dataset<'_>, far: &[usize]) -> (Self, bool) {
-        /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
-        const FAR: f64 = 1000.0;
-        /// Lines have to be computed with what they become.
-        const LARGEST: f64 = 1e50;
-        /// Rows that the bulk of a column is known from.
-        const ROWS: usize = 10_000;
         let mut has_any = false;
         for &j in far {
-            let column = dataset.column(j);
-            let some: Vec<f64> = spread(column.nrows(), ROWS).map(|row| column[row]).collect();
-            let centre = median(&some);
-            let off: Vec<f64> = some.iter().map(|value| (value - centre).abs()).collect();
-            let limit = FAR * MEDIAN_TO_DEVIATION * median(&off);
-            if limit == 0.0 || column.iter().all(|value| (value - centre).abs() <= limit) {
-                continue;
+            if let Some((mean, scale)) = without_typing_errors(dataset.column(j)) {
+                (self.mean[j], self.scale[j]) = (mean, scale);
+                has_any = true;
             }
-            let right: Vec<f64> = column.iter().copied().filter(|value| (value - centre).abs() <= limit).collect();
-            if (column.nrows() - right.len()) as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 {
-                continue;
-            }
-            let own = Self::fit(MatRef::from_column_major_slice(&right, right.len(), 1));
-            if column.iter().any(|value| value.abs() > LARGEST * own.scale[0]) {
-                continue;
-            }
-            (self.mean[j], self.scale[j]) = (own.mean[0], own.scale[0]);
-            has_any = true;
         }
         (self, has_any)
     }

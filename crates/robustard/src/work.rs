@@ -32,7 +32,8 @@ pub(crate) struct Work<'a> {
     standard: Arc<Vec<f64>>,
     /// Scaling of inputs to a standard deviation of 1, and the inputs scaled so.
     scaling: Standardizer,
-    has_typing_errors: bool,
+    /// Whether scaled columns are of unit size.
+    is_standard: bool,
     scaled: OnceLock<Mat<f64>>,
     /// The problem of linear features, which several candidates share.
     lines: OnceLock<Problem<'a>>,
@@ -57,22 +58,39 @@ impl<'a> Work<'a> {
             input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
         let (scaled, lines) = (OnceLock::new(), OnceLock::new());
-        Ok(Self { dataset, recipe, control, scale, standard, scaling, has_typing_errors, scaled, lines })
+        // Scaled by their own means and deviations, rows that count once are of unit size.
+        let is_standard =
+            recipe.standardize() && recipe.intercept() && dataset.weights().is_none() && !has_typing_errors;
+        Ok(Self { dataset, recipe, control, scale, standard, scaling, is_standard, scaled, lines })
     }
 
-    /// The same for some of the rows, in the same units.
+    /// The same for some of the rows, with inputs in the same units and the target in its own.
     pub fn on<'b>(&self, some: &'b Dataset<'b>) -> Work<'b>
     where
         'a: 'b,
     {
+        let scale = TargetScale::of(some, self.recipe.intercept());
+        self.of(some, scale)
+    }
+
+    /// The same with the target in other units.
+    pub fn in_units_of(&self, other: &Work<'_>) -> Work<'a> {
+        self.of(self.dataset, other.scale)
+    }
+
+    fn of<'b>(&self, dataset: &'b Dataset<'b>, scale: TargetScale) -> Work<'b>
+    where
+        'a: 'b,
+    {
         Work {
-            dataset: some,
+            dataset,
             recipe: self.recipe,
             control: self.control,
-            scale: self.scale,
-            standard: Arc::new(self.scale.standardize(some.target())),
+            scale,
+            standard: Arc::new(scale.standardize(dataset.target())),
             scaling: self.scaling.clone(),
-            has_typing_errors: self.has_typing_errors,
+            // Of some rows, columns are only nearly of unit size.
+            is_standard: self.is_standard && dataset.row_count() == self.dataset.row_count(),
             scaled: OnceLock::new(),
             lines: OnceLock::new(),
         }
@@ -114,8 +132,19 @@ impl<'a> Work<'a> {
             let mean = weights.iter().sum::<f64>() / distinct;
             weights.iter_mut().for_each(|weight| *weight /= mean);
         }
-        set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE);
+        set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE / self.far_square(row));
         Some(weights)
+    }
+
+    /// The largest square among the standardized inputs and target of a row, where that is so large that it would count even when the
+    /// row is set aside; else 1.
+    fn far_square(&self, row: usize) -> f64 {
+        /// Standard deviations.
+        const FAR: f64 = 1e3;
+        let Standardizer { mean, scale } = &self.scaling;
+        let off = |input: usize| ((self.dataset.column(input)[row] - mean[input]) / scale[input]).abs();
+        let farthest = (0..self.dataset.input_count()).map(off).fold(self.standard[row].abs(), f64::max);
+        if farthest > FAR { (farthest * farthest).min(1e80) } else { 1.0 }
     }
 
     fn training<'t>(&'t self, inputs: &'t Mat<f64>, row_weight: &'t [f64], noise: Noise) -> Training<'t> {
@@ -195,32 +224,41 @@ impl<'a> Work<'a> {
     }
 
     /// What a fit to some of the rows leaves of the standardized target of all rows.
-    pub fn residuals(&self, fit: &Fit) -> Vec<f64> {
+    pub fn residuals(&self, fit: &Fit) -> Result<Vec<f64>, Error> {
         /// Rows looked at together.
         const BLOCK: usize = 4096;
         let (scaled, n) = (self.scaled(), self.dataset.row_count());
         let mut residual = Vec::with_capacity(n);
         for start in (0..n).step_by(BLOCK) {
             let length = BLOCK.min(n - start);
-            let means = fit.folded_means(scaled.as_ref().subrows(start, length), par()).unwrap_or_default();
+            let rows = scaled.as_ref().subrows(start, length);
+            let means = match fit.folded_means(rows, par()) {
+                Some(means) => means,
+                None => fit.model.mean_rows(fit.design.columns(rows, par()).0.as_ref())?,
+            };
             residual.extend(self.standard[start..].iter().zip(means).map(|(y, mean)| y - mean));
         }
-        residual
+        Ok(residual)
+    }
+
+    /// Lines, and a start at those that were fitted to some of the rows, which leave `residual` of all rows.
+    pub fn lines_again(&self, fit: &Fit, residual: &[f64]) -> Result<Learning, Error> {
+        let learning = self.learn(FeatureKind::linear(), fit.settings.noise)?;
+        let noise = *fit.model.noise();
+        let rule = noise.variance_rule();
+        let noise_variance = residual.iter().map(|residual| rule(residual * residual)).collect();
+        let start = Start { weight_precision: fit.design.group_precisions(&fit.model), noise, noise_variance };
+        Ok(Learning { start: Some(start), ..learning })
     }
 
     fn problem(&self, design: &Design) -> Result<(Problem<'a>, Option<Vec<Gap>>), Error> {
-        // Scaled by their own means and deviations, rows that count once are of unit size.
-        let is_standard = self.recipe.standardize()
-            && self.recipe.intercept()
-            && self.dataset.weights().is_none()
-            && !self.has_typing_errors;
         if !design.is_linear() {
             return Ok(design.problem(self.dataset, Arc::clone(&self.standard), false)?);
         }
         if let Some(problem) = self.lines.get() {
             return Ok((problem.clone(), None));
         }
-        let (problem, _) = design.problem(self.dataset, Arc::clone(&self.standard), is_standard)?;
+        let (problem, _) = design.problem(self.dataset, Arc::clone(&self.standard), self.is_standard)?;
         Ok((self.lines.get_or_init(|| problem).clone(), None))
     }
 

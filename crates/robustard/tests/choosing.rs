@@ -298,13 +298,46 @@ fn a_typing_error_in_an_input_does_no_harm() {
             (x, (1.5 * x[0]).sin() + 0.5 * x[1])
         })
         .collect();
-    let (training, new) = clean.split_at(400);
-    let mut rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 0.2 * normal(&mut rng))));
-    let right = error_against(&choose(&rows), new);
-    for typed in [1e4, -1e7, 1e40] {
-        rows.inputs[(17, 0)] = typed;
-        let regression = choose(&rows);
-        let error = error_against(&regression, new);
-        assert!(error < 1.1 * right, "{typed}: {error} against {right}, {:?}", regression.selection());
+    let straight: Vec<([f64; 2], f64)> = clean.iter().map(|(x, _)| (*x, x[0] + 0.5 * x[1])).collect();
+    for table in [clean, straight] {
+        let (training, new) = table.split_at(400);
+        let mut rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 0.2 * normal(&mut rng))));
+        let right = error_against(&choose(&rows), new);
+        for typed in [1e4, -1e7, 1e40] {
+            rows.inputs[(17, 0)] = typed;
+            let regression = choose(&rows);
+            let error = error_against(&regression, new);
+            assert!(error < 1.2 * right, "{typed}: {error} against {right}, {:?}", regression.selection());
+        }
+    }
+}
+
+/// A gross error that is not among the rows that decide does no harm either.
+#[test]
+fn rare_gross_errors_of_large_tables_are_set_aside() {
+    for (count, curve) in [(3000, 2.0), (30_000, 0.0), (30_000, 2.0)] {
+        let rows = waves(count, curve, 0);
+        let right = choose(&rows);
+        for (wrong, target) in [(7, 2e4), (count - 5, -2e4)] {
+            let mut rows = rows.clone();
+            rows.target[wrong] = target;
+            let regression = choose(&rows);
+            let [right, with] = [&right, &regression].map(|fit| fit.predict_mean(rows.inputs.as_ref()).unwrap());
+            let square: f64 = right.iter().zip(&with).map(|(a, b)| (a - b).powi(2)).sum();
+            let off = (square / count as f64).sqrt();
+            assert!(off < 0.1, "{count} {curve} {target}: {off}, {:?}", regression.selection());
+            assert!(flagged(&regression).contains(&wrong), "{:?}", regression.selection());
+        }
+    }
+}
+
+/// The choice is the same in any unit of the target.
+#[test]
+fn units_do_not_decide() {
+    let mut rows = waves(200, 0.0, 20);
+    let plain = choose(&rows);
+    for unit in [1e170, 1e-170] {
+        rows.target = waves(200, 0.0, 20).target.iter().map(|target| unit * target).collect();
+        assert_eq!(choose(&rows).noise(), plain.noise(), "{unit}");
     }
 }

@@ -100,6 +100,16 @@ pub(crate) struct LearntSmooth {
 }
 
 impl LearntSmooth {
+    /// Rows that the curve was not learnt from, whose errors are so many times as large as any of those that it was.
+    pub fn rare_errors(&self, times: f64) -> Vec<usize> {
+        let (known, others) = self.learnt.order.split_at(self.rows);
+        let error = |row: usize| self.left_out.residual[row].abs();
+        let largest = known.iter().map(|&row| error(row)).fold(0.0, f64::max);
+        let mut rows: Vec<usize> = others.iter().copied().filter(|&row| error(row) > times * largest).collect();
+        rows.sort_unstable();
+        rows
+    }
+
     /// Log densities of rows that the curve was not learnt from; where there are few of those, of all rows, each without itself.
     pub fn held_out_densities(&self) -> Vec<f64> {
         /// So many rows tell curves apart.

@@ -14,30 +14,39 @@ use crate::work::Work;
 /// least gain that matters.
 pub(super) const CHOICE_ROWS: usize = 10_000;
 
+/// An error of a row that was not looked at is gross if it is so many times as large as any that was.
+pub(super) const BEYOND_ALL: f64 = 2.0;
+
 pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     let n = work.dataset.row_count();
     let mut rows = sample(&mut ChaCha8Rng::seed_from_u64(work.recipe.seed()), n, CHOICE_ROWS).into_vec();
     rows.sort_unstable();
     let some = work.dataset.take(&rows);
-    let Best { candidate, compared, mut reasons, .. } = super::best(&work.on(&some))?;
+    let small = work.on(&some);
+    let Best { candidate, compared, mut reasons, .. } = super::best(&small)?;
     let fit = &candidate.fit;
-    let all = match fit.features {
-        FeatureKind::Smooth(kind) => {
-            let set_aside = gross_errors(work, fit);
-            let learning = work.smooth_again(kind, fit)?;
-            work.fit(fit.features, learning, &fit.settings, set_aside)?
-        }
-        kind => {
-            let free = work.fit(kind, work.learn(kind, fit.settings.noise)?, &fit.settings, Vec::new())?;
-            reasons.retain(|reason| !matches!(reason, Reason::LeverageSetAside { .. }));
-            match linear::guarded(work, kind, &free)? {
-                Some((guarded, reason)) => {
-                    reasons.push(reason);
-                    guarded
-                }
-                None => free,
+    let work = &work.in_units_of(&small);
+    reasons.retain(|reason| !matches!(reason, Reason::LeverageSetAside { .. } | Reason::RareErrorsSetAside { .. }));
+    let all = if let FeatureKind::Smooth(kind) = fit.features {
+        let (set_aside, rare) = gross_errors(work, fit)?;
+        reasons.extend(rare);
+        work.fit(fit.features, work.smooth_again(kind, fit)?, &fit.settings, set_aside)?
+    } else if fit.features == FeatureKind::linear() {
+        let residual = work.residuals(fit)?;
+        // Robust noise needs no help.
+        let (set_aside, rare) =
+            if fit.model.noise().is_shared() { gross_errors(work, fit)? } else { (Vec::new(), None) };
+        reasons.extend(rare);
+        let free = work.fit(fit.features, work.lines_again(fit, &residual)?, &fit.settings, set_aside)?;
+        match linear::guarded(work, fit.features, &free)? {
+            Some((guarded, reason)) => {
+                reasons.push(reason);
+                guarded
             }
+            None => free,
         }
+    } else {
+        work.fit(fit.features, work.learn(fit.features, fit.settings.noise)?, &fit.settings, Vec::new())?
     };
     for reason in &mut reasons {
         if let Reason::GrossErrorsSetAside { rows, .. } = reason {
@@ -51,15 +60,16 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     Ok(Best { candidate: all, place: compared.len() - 1, compared, reasons })
 }
 
-/// The rows of the whole table that are as far off as those that a curve learnt from some of them has set aside.
-fn gross_errors(work: &Work<'_>, fit: &Fit) -> Vec<usize> {
-    let errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
-    let least = fit.set_aside.iter().map(|&row| errors[row]).fold(f64::INFINITY, f64::min);
-    if least == f64::INFINITY {
-        return Vec::new();
-    }
-    let largest_kept = errors.iter().copied().filter(|error| *error < least).fold(0.0, f64::max);
-    let limit = 0.5 * (least + largest_kept);
-    let residual = work.residuals(fit);
-    (0..residual.len()).filter(|&row| residual[row].abs() >= limit).collect()
+/// The rows of the whole table that are as far off as the rows that a fit to some of them has set aside; if it has set none aside, those
+/// that are much farther off than any of these.
+fn gross_errors(work: &Work<'_>, fit: &Fit) -> Result<(Vec<usize>, Option<Reason>), Error> {
+    let mut errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
+    errors.sort_by(|a, b| b.total_cmp(a));
+    let aside = fit.set_aside.len().min(errors.len() - 1);
+    // As many of the rows looked at are beyond.
+    let limit = if aside > 0 { 0.5 * (errors[aside - 1] + errors[aside]) } else { BEYOND_ALL * errors[0] };
+    let residual = work.residuals(fit)?;
+    let found: Vec<usize> = (0..residual.len()).filter(|&row| residual[row].abs() > limit).collect();
+    let rare = (aside == 0 && !found.is_empty()).then_some(Reason::RareErrorsSetAside { rows: found.len() });
+    Ok((found, rare))
 }

@@ -28,7 +28,8 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     // Candidates wait without their rows' diagnostics.
     let described = |mut candidate: Candidate| {
         let compared = describe(&candidate.fit);
-        let residual = candidate.fit.diagnostics().loo_residual.clone();
+        let residual = &candidate.fit.diagnostics().loo_residual;
+        let residual = residual.iter().map(|error| work.scale().standard_difference(*error)).collect();
         candidate.fit.forget_rows();
         (Waiting { candidate, residual }, compared)
     };
@@ -56,7 +57,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
         compared.push(of_candidate);
     }
     let is_lines = kind == FeatureKind::linear();
-    if is_lines && !work.control.is_stopped() && choose_noise(work.dataset.target(), &candidates).0 == 0 {
+    if is_lines && !work.control.is_stopped() && choose_noise(work, &candidates).0 == 0 {
         // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
         let errors: Vec<f64> = candidates[0].residual.iter().map(|r| r.abs()).collect();
         let start = start_from(&fit(&shared, None, worse_half(&errors))?.fit);
@@ -76,7 +77,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
         let only = candidates.swap_remove(0).candidate;
         return Ok(Best::only(only, Vec::new()));
     }
-    let (mut place, reason) = choose_noise(work.dataset.target(), &candidates);
+    let (mut place, reason) = choose_noise(work, &candidates);
     let mut reasons = vec![reason];
     let mut candidate = candidates.swap_remove(place).candidate;
     drop(candidates);
@@ -119,7 +120,7 @@ fn start_from(Fit { design, model, .. }: &Fit) -> Start {
     Start { weight_precision, noise, noise_variance: rows.second_moments().iter().map(|e2| rule(*e2)).collect() }
 }
 
-/// A fit that waits for the others, and its errors of left-out rows.
+/// A fit that waits for the others, and its errors of left-out rows, in standard units.
 struct Waiting {
     candidate: Candidate,
     residual: Vec<f64>,
@@ -132,7 +133,7 @@ impl Waiting {
 }
 
 /// The place of the best; the first has shared noise.
-fn choose_noise(target: &[f64], candidates: &[Waiting]) -> (usize, Reason) {
+fn choose_noise(work: &Work<'_>, candidates: &[Waiting]) -> (usize, Reason) {
     let bound = |place: usize| candidates[place].fit().bound();
     let robust = (1..candidates.len()).max_by(|&a, &b| bound(a).total_cmp(&bound(b)));
     let Some(place) = robust else { return (0, Reason::Interrupted) };
@@ -140,9 +141,13 @@ fn choose_noise(target: &[f64], candidates: &[Waiting]) -> (usize, Reason) {
     let noise = candidates[place].fit().settings.noise;
     let choice = NoiseChoice {
         gain,
-        rows: candidates[0].fit().model.rows().count(),
+        rows: candidates[0].fit().model.rows().weight.iter().sum(),
         is_crowd: false,
-        explained: explained_more(target, &candidates[place].residual, &candidates[0].residual),
+        explained: explained_more(
+            work.standard_target(),
+            work.dataset.weights(),
+            [place, 0].map(|place| candidates[place].residual.as_slice()),
+        ),
     };
     if choice.is_robust() { (place, Reason::RobustNoiseGains { noise, gain }) } else { (0, choice.why_shared(noise)) }
 }

@@ -29,7 +29,7 @@ use crate::recipe::Choice;
 use crate::scaling::MEDIAN_TO_DEVIATION;
 use crate::work::{Candidate, Work};
 
-/// Gain of robust noise in nats per row that needs no other proof.
+/// Gain of robust noise in nats per row, found from few rows, that more rows need not confirm.
 const CLEAR_GAIN: f64 = 0.5;
 /// Fewer rows have no curve.
 const LEAST_CURVE_ROWS: usize = 30;
@@ -169,9 +169,9 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 
 /// Robust noise or shared noise.
 struct NoiseChoice {
-    /// Of robust noise, in nats per row, and the rows that it was found from.
+    /// Of robust noise, in nats per row, and the rows that it was found from, each as often as it counts.
     gain: f64,
-    rows: usize,
+    rows: f64,
     /// Whether large errors are a crowd of their own, which heavy tails are not.
     is_crowd: bool,
     /// What robust noise explains more of left-out rows than shared noise, and its standard error.
@@ -181,7 +181,7 @@ struct NoiseChoice {
 impl NoiseChoice {
     /// Whether the gain is more than two parameters, share and size of large errors, bring by chance (Schwarz's criterion).
     fn is_certain(&self) -> bool {
-        self.gain * self.rows as f64 > (self.rows as f64).ln()
+        self.gain * self.rows > self.rows.ln()
     }
 
     fn is_robust(&self) -> bool {
@@ -201,19 +201,28 @@ impl NoiseChoice {
 /// What one fit explains more of a target than another, per row, and the standard error of that, by the errors of left-out rows. Wrong
 /// targets, whether exchanged, shifted or in another unit, make the best guess a multiple of what is right, plus a constant: a fit that
 /// gives in to them has smaller errors. So both fits' predictions are first made the best guesses that they can be so.
-fn explained_more(target: &[f64], residual: &[f64], residual_of_other: &[f64]) -> (f64, f64) {
-    let [own, other] = [residual, residual_of_other].map(|residual| squares_of_best_guess(target, residual));
-    mean_and_error(&own.iter().zip(&other).map(|(own, other)| other - own).collect::<Vec<f64>>())
+fn explained_more(target: &[f64], weights: Option<&[f64]>, [own, other]: [&[f64]; 2]) -> (f64, f64) {
+    let once = vec![1.0; target.len()];
+    let weight = weights.unwrap_or(&once);
+    let [own, other] = [own, other].map(|residual| squares_of_best_guess(target, weight, residual));
+    let differences: Vec<f64> = own.iter().zip(&other).map(|(own, other)| other - own).collect();
+    let more = weighted_mean(&differences, weight);
+    let spread = weighted_mean(&differences.iter().map(|own| (own - more).powi(2)).collect::<Vec<f64>>(), weight);
+    (more, (spread / weight.iter().sum::<f64>()).sqrt())
+}
+
+fn weighted_mean(values: &[f64], weight: &[f64]) -> f64 {
+    values.iter().zip(weight).map(|(value, weight)| value * weight).sum::<f64>() / weight.iter().sum::<f64>()
 }
 
 /// Squared errors of the best guess a + bf at a target, b ≥ 0, where f is what was predicted.
-fn squares_of_best_guess(target: &[f64], residual: &[f64]) -> Vec<f64> {
+fn squares_of_best_guess(target: &[f64], weight: &[f64], residual: &[f64]) -> Vec<f64> {
     let predicted: Vec<f64> = target.iter().zip(residual).map(|(y, r)| y - r).collect();
-    let [y, f] = [mean(target), mean(&predicted)];
+    let [y, f] = [target, &predicted].map(|values| weighted_mean(values, weight));
     let (mut ff, mut yf) = (0.0, 0.0);
-    for (target, predicted) in target.iter().zip(&predicted) {
+    for ((target, predicted), weight) in target.iter().zip(&predicted).zip(weight) {
         let off = predicted - f;
-        (ff, yf) = (ff + off * off, yf + off * (target - y));
+        (ff, yf) = (ff + weight * off * off, yf + weight * off * (target - y));
     }
     let slope = if ff > 0.0 { (yf / ff).max(0.0) } else { 0.0 };
     target.iter().zip(&predicted).map(|(target, predicted)| (target - y - slope * (predicted - f)).powi(2)).collect()

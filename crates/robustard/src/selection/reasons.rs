@@ -86,7 +86,7 @@ pub enum Reason {
         /// Compared with shared noise.
         gain: f64,
     },
-    /// Shared noise: robust noise predicts left-out rows worse.
+    /// Shared noise: with robust noise, predictions explain less of left-out rows.
     RobustNoisePredictsWorse {
         /// Which.
         noise: Noise,
@@ -104,6 +104,11 @@ pub enum Reason {
         limit: f64,
         /// Of noise with outliers compared with shared noise.
         gain: f64,
+    },
+    /// A few errors are much larger than any of the rows that the noise was chosen by; these rows are set aside.
+    RareErrorsSetAside {
+        /// How many.
+        rows: usize,
     },
     /// Shared noise: noise with outliers gains, but no error stands apart.
     NoErrorStandsApart,

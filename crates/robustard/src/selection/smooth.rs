@@ -5,6 +5,7 @@ use robustard_engine::metrics::{mean, rmse};
 use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 
+use super::large::BEYOND_ALL;
 use super::linear::worse_half;
 use super::{
     Best, CLEAR_GAIN, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error,
@@ -110,11 +111,16 @@ pub(super) fn best(
     }
     let compare = |robust: &LearntSmooth, shared: &LearntSmooth| NoiseChoice {
         gain: robust.evidence - shared.evidence,
-        rows: shared.rows,
+        rows: shared.rows as f64,
         is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
-        explained: explained_more(work.standard_target(), &robust.left_out.residual, &shared.left_out.residual),
+        explained: explained_more(
+            work.standard_target(),
+            work.dataset.weights(),
+            [&robust.left_out.residual, &shared.left_out.residual],
+        ),
     };
-    let is_clear = compare(&robust, &learnt).gain > CLEAR_GAIN;
+    let first_choice = compare(&robust, &learnt);
+    let is_clear = first_choice.gain > CLEAR_GAIN && first_choice.is_robust();
     if !is_clear {
         robust = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
@@ -146,7 +152,7 @@ pub(super) fn best(
     let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
         .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale(), error(learnt)))
         .to_vec();
-    let (set_aside, reason) = if choice.is_robust() {
+    let (set_aside, reasons) = if choice.is_robust() {
         let set_aside;
         let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
         let learn =
@@ -156,16 +162,18 @@ pub(super) fn best(
             0 => Reason::NoErrorStandsApart,
             rows => Reason::GrossErrorsSetAside { rows, limit: least_set_aside(&learnt, &set_aside), gain },
         };
-        (set_aside, reason)
+        (set_aside, vec![reason])
     } else {
         if is_clear {
             learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
         }
-        (Vec::new(), choice.why_shared(contaminated))
+        let rare = learnt.rare_errors(BEYOND_ALL);
+        let found = (!rare.is_empty()).then_some(Reason::RareErrorsSetAside { rows: rare.len() });
+        (rare, [choice.why_shared(contaminated)].into_iter().chain(found).collect())
     };
     let candidate = fit(learnt, set_aside)?;
     compared.push(describe(&candidate.fit));
-    Ok(Ok(Best { candidate, place: compared.len() - 1, compared, reasons: vec![reason] }))
+    Ok(Ok(Best { candidate, place: compared.len() - 1, compared, reasons }))
 }
 
 fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale: TargetScale, error: f64) -> Compared {
@@ -226,7 +234,7 @@ fn set_wrong_rows_aside(
     };
     let target = others(target);
     let [before, after] = [&learnt, &other].map(|learnt| others(&learnt.left_out.residual));
-    Ok(if explained_more(&target, &after, &before).0 >= 0.0 { (other, likely) } else { (learnt, gross) })
+    Ok(if explained_more(&target, None, [&after, &before]).0 >= 0.0 { (other, likely) } else { (learnt, gross) })
 }
 
 /// The smallest error among the rows set aside, in standard deviations of the rows kept.
