@@ -55,13 +55,10 @@ impl Curve {
         bends
     }
 
-    /// The values of inputs, given as columns, that have curves of their own.
-    pub(super) fn singles<'x>(&self, columns: &[&'x [f64]]) -> Vec<Single<'x>> {
-        self.singles
-            .iter()
-            .zip(&self.single_scales)
-            .map(|(&input, scale)| Single::new(columns[input], *scale))
-            .collect()
+    /// The values of inputs, given as columns, that have curves of their own, each to be paired with so many others.
+    pub(super) fn singles<'x>(&self, columns: &[&'x [f64]], others: usize) -> Vec<Single<'x>> {
+        let single = if others < FEW_ROWS { Single::of_few_pairs } else { Single::new };
+        self.singles.iter().zip(&self.single_scales).map(|(&input, scale)| single(columns[input], *scale)).collect()
     }
 
     /// κ of rows, given as columns, with one centre, from which their single inputs are `seen`; `decay` is room.
@@ -96,7 +93,8 @@ impl Curve {
         let [columns, centre_columns] = [inputs, centres].map(columns);
         let [columns, centre_columns]: [Vec<&[f64]>; 2] =
             [&columns, &centre_columns].map(|columns| columns.iter().map(Vec::as_slice).collect());
-        let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns));
+        let [singles, single_centres] =
+            [&columns, &centre_columns].map(|columns| self.singles(columns, n.min(centres.nrows())));
         let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
         let fill = |decay: &mut Vec<f64>, (j, target): (usize, &mut &mut [f64])| {
             let centre: Vec<f64> = centres.row(j).iter().copied().collect();
@@ -116,7 +114,7 @@ impl Curve {
     /// κ(x, z) of two points.
     pub fn between(&self, x: &[f64], z: &[f64]) -> f64 {
         let [columns, centre_columns]: [Vec<&[f64]>; 2] = [x, z].map(|point| point.chunks(1).collect());
-        let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns));
+        let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns, 1));
         let seen = singles.iter().zip(&single_centres).map(|(single, centres)| single.seen_from(0, centres, 0));
         let (mut value, mut decay) = ([0.0], [0.0]);
         self.values(&columns, z, seen, &mut value, &mut decay);

@@ -101,6 +101,11 @@ pub(super) struct Seen<'a> {
 }
 
 impl<'a> Single<'a> {
+    /// For few pairs, which need fewer exponentials than their values.
+    pub fn of_few_pairs(x: &'a [f64], scale: f64) -> Self {
+        Self { x, scale, falls: Vec::new(), rises: Vec::new() }
+    }
+
     pub fn new(x: &'a [f64], scale: f64) -> Self {
         /// Largest exponent: a product of two exponentials is a number.
         const LARGEST: f64 = 300.0;

@@ -132,7 +132,7 @@ impl<'a> Process<'a> {
         let inputs = &self.inputs;
         let Room { kernel, joint, decay, factor, .. } = room;
         let Point { curve, line_variance, .. } = point;
-        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>(), self.target.len());
         let mut parts: Vec<[&mut [f64]; 3]> = kernel
             .col_iter_mut()
             .zip(joint.col_iter_mut())
@@ -182,7 +182,7 @@ impl<'a> Process<'a> {
         let (n, inputs) = (self.target.len(), &self.inputs);
         let Point { curve, line_variance, .. } = point;
         let Room { inverse, joint, decay, .. } = room;
-        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>(), self.target.len());
         let sums: Vec<Vec<f64>> = (0..n)
             .into_par_iter()
             .map_init(
