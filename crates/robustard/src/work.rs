@@ -225,19 +225,20 @@ impl<'a> Work<'a> {
 
     /// What a fit to some of the rows leaves of the standardized target of all rows.
     pub fn residuals(&self, fit: &Fit) -> Result<Vec<f64>, Error> {
-        /// Rows looked at together.
-        const BLOCK: usize = 4096;
-        let (scaled, n) = (self.scaled(), self.dataset.row_count());
-        let mut residual = Vec::with_capacity(n);
-        for start in (0..n).step_by(BLOCK) {
-            let length = BLOCK.min(n - start);
-            let rows = scaled.as_ref().subrows(start, length);
-            let means = match fit.folded_means(rows, par()) {
-                Some(means) => means,
-                None => fit.model.mean_rows(fit.design.columns(rows, par()).0.as_ref())?,
+        let mut residual = Vec::with_capacity(self.dataset.row_count());
+        let mut outcome = Ok(());
+        self.dataset.blocks(|start, block| {
+            let rows = self.scaling.transform(block);
+            let means = match fit.folded_means(rows.as_ref(), par()) {
+                Some(means) => Ok(means),
+                None => fit.model.mean_rows(fit.design.columns(rows.as_ref(), par()).0.as_ref()),
             };
-            residual.extend(self.standard[start..].iter().zip(means).map(|(y, mean)| y - mean));
-        }
+            match means {
+                Ok(means) => residual.extend(self.standard[start..].iter().zip(means).map(|(y, mean)| y - mean)),
+                Err(error) => outcome = Err(error),
+            }
+        });
+        outcome?;
         Ok(residual)
     }
 
