@@ -164,7 +164,7 @@ class Core(Data):
         numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
         if numbers is not None and (is_checked or not np.isnan(np.sum(numbers))) and _is_plain(y, weights):
             called: Names = {
-                "inputs": names,
+                "inputs": names if hasattr(self, "feature_names_in_") else None,
                 "target": target,
                 "weights": columns["weights"],
                 "missing": columns["missing"],

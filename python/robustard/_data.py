@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ LARGE_DENSE = 100_000_000
 def is_matrix(X: Any) -> bool:
     """Whether this is a plain array of numbers as the engine takes them; whether they are finite is not looked at."""
     return type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size > 0 and X.flags.aligned
+
+
+@lru_cache(maxsize=16)
+def _usual_names(count: int) -> list[str]:
+    """What columns without names are called."""
+    return [f"x{place}" for place in range(count)]
 
 
 class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -95,7 +102,7 @@ class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if repeated:
                 raise ValueError(f"more than one column is called {repeated[0]!r}; give each a name of its own")
             return [str(name) for name in names]
-        return [f"x{place}" for place in range(self.n_features_in_)]
+        return _usual_names(self.n_features_in_)
 
     def _target(self, y: Any) -> tuple[Floats, str]:
         if y is None:

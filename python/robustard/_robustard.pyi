@@ -17,7 +17,7 @@ class Call(TypedDict):
     estimator: str
 
 class Names(TypedDict):
-    inputs: list[str]
+    inputs: list[str] | None
     target: str
     weights: str | None
     missing: str

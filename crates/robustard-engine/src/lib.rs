@@ -71,17 +71,8 @@ pub use solver::{
 };
 pub use stop::Stop;
 
-/// Parts that only tests of the engine need; they may change at any time.
-#[cfg(feature = "internals")]
-pub mod internals {
-    pub use crate::evidence::{Gradient, gradient, objective};
-    pub use crate::posterior::{Moments, Posterior, RowNoise, route};
-    pub use crate::solver::inner_lasso::{InnerLasso, LassoInfo, LassoWeights, double_lasso};
-    pub use crate::solver::rule::{NoiseStep, Point, Proposal, Solver, solver};
-    use crate::state::State;
-
-    /// λ of a state as the posterior takes it.
-    pub fn row_noise(state: &State) -> RowNoise<'_> {
-        state.row_noise()
-    }
-}
+/// Tests that look inside: everything else is tested from outside, in `tests/`.
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+extern crate self as robustard_engine;

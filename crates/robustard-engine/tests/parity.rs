@@ -182,29 +182,6 @@ fn fixed_points_agree() {
     }
 }
 
-/// With every precision fixed and no penalty on rows, the inner problem of ℓ1-IRLS is ridge regression: the posterior mean.
-#[test]
-fn inner_problem_without_penalties_is_ridge() {
-    use robustard_engine::internals::{InnerLasso, Moments, Point, route, row_noise};
-    let mut problem = problem(25, 6, 4);
-    for column in 0..6 {
-        problem = problem.with_fixed_precision(column, 0.7).unwrap();
-    }
-    let state = robustard_engine::state::State {
-        weight_precision: vec![0.7; problem.groups().count()],
-        noise_variance: (0..25).map(|i| 0.1 + (i % 5) as f64 * 0.2).collect(),
-        noise: robustard_engine::noise::NoiseModel::Flat(robustard_engine::noise::Flat),
-    };
-    let mut posterior = route(Route::Auto, &problem, robustard_engine::faer::Par::Seq);
-    let mut moments = Moments::new(&problem);
-    posterior.factorise(&problem, &state.weight_precision, row_noise(&state), &mut moments).unwrap();
-    let start = Moments::new(&problem); // from zero, not from the answer
-    let point = Point { problem: &problem, state: &state, moments: &start, posterior: posterior.as_ref() };
-    let mut inner = InnerLasso::new(&problem);
-    assert!(inner.solve(&point, 1e-11, 10_000).converged);
-    close("ridge", inner.solution(), &moments.mean, 1e-8);
-}
-
 /// Closed-form leave-one-out against refits without the row, with γ and λ held.
 #[test]
 fn leave_one_out_matches_refits() {

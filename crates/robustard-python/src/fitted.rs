@@ -85,8 +85,9 @@ pub fn fit_table(py: Python<'_>, frame: &Frame, columns: &str, call: Call<'_>) -
 /// What the columns of numbers are called, and what is done where they are missing.
 #[derive(FromPyObject)]
 pub struct Names {
+    /// None for the usual names, x0, x1, …
     #[pyo3(item)]
-    inputs: Vec<String>,
+    inputs: Option<Vec<String>>,
     #[pyo3(item)]
     target: String,
     #[pyo3(item)]
@@ -108,12 +109,14 @@ pub fn fit_numbers(
     let missing = serde_json::from_value(names.missing.into()).map_err(bad_value)?;
     let matrix = view(&inputs)?;
     let target = target.as_slice().map_err(bad_value)?;
-    let mut dataset =
-        Dataset::new(matrix, target).and_then(|data| data.with_names(&names.inputs)).map_err(bad_value)?;
+    let mut dataset = Dataset::new(matrix, target).map_err(bad_value)?;
+    if let Some(inputs) = names.inputs {
+        dataset = dataset.with_names(inputs).map_err(bad_value)?;
+    }
     if let Some(weights) = &weights {
         dataset = dataset.with_weights(weights.as_slice().map_err(bad_value)?).map_err(bad_value)?;
     }
-    let encoder = Encoder::of_numbers(names.inputs, names.target, names.weights, missing);
+    let encoder = Encoder::of_numbers(dataset.names().to_vec(), names.target, names.weights, missing);
     let (model, interrupted) =
         run(py, &call, |recipe, control| TableModel::fit_data(encoder, &dataset, recipe, control))?;
     Ok(Fitted { model: model.with_estimator(&call.estimator), notes: Vec::new(), interrupted })

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use faer::Mat;
 use robustard_engine::solver::{PathRecorder, Paths};
-use robustard_engine::{FitError, Noise, Problem, Settings, SolverError, Start, fit_from};
+use robustard_engine::{FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
 
 use crate::Error;
 use crate::control::{Control, Stage, Watched, par};
@@ -240,6 +240,16 @@ impl<'a> Work<'a> {
         });
         outcome?;
         Ok(residual)
+    }
+
+    /// How far some rows are from what a fit, which does not know them, predicts, in standard deviations of a right row.
+    pub fn z_scores(&self, fit: &Fit, rows: &[usize]) -> Result<Vec<f64>, Error> {
+        let inputs = self.scaling.transform(self.dataset.take(rows).inputs().as_ref());
+        let LatentPrediction { mean, variance, .. } =
+            fit.model.predict_rows(fit.design.columns(inputs.as_ref(), par()).0.as_ref())?;
+        let inlier = fit.model.inlier_variance();
+        let z = |(row, (mean, latent)): (&usize, (f64, f64))| (self.standard[*row] - mean) / (inlier + latent).sqrt();
+        Ok(rows.iter().zip(mean.into_iter().zip(variance)).map(z).collect())
     }
 
     /// Lines, and a start at those that were fitted to some of the rows, which leave `residual` of all rows.

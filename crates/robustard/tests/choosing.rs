@@ -6,7 +6,7 @@ use common::{Rows, coefficient, flagged, kind, normal, waves};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
-use robustard::{Compared, Control, Noise, Recipe, Regression, Selection, fit};
+use robustard::{Choice, Compared, Control, Noise, Recipe, Regression, Selection, fit};
 
 fn choose(rows: &Rows) -> Regression {
     rows.fit(&Recipe::default())
@@ -328,6 +328,26 @@ fn rare_gross_errors_of_large_tables_are_set_aside() {
             assert!(off < 0.1, "{count} {curve} {target}: {off}, {:?}", regression.selection());
             assert!(flagged(&regression).contains(&wrong), "{:?}", regression.selection());
         }
+    }
+}
+
+/// A far cluster off the plane does not draw the lines of a large table either, and one on it is kept.
+#[test]
+fn a_far_cluster_of_a_large_table_is_judged_by_the_others() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for (lift, aside) in [(15.0, 0..200), (0.0, 0..0)] {
+        let rows = Rows::of((0..20_000).map(|i| {
+            let far = if i < 200 { 15.0 } else { 0.0 };
+            let [a, b, c] = std::array::from_fn(|_| far + normal(&mut rng));
+            let lift = if i < 200 { lift } else { 0.0 };
+            ([a, b, c], 0.5 * a - 0.2 * b + lift + 0.5 * normal(&mut rng))
+        }));
+        let recipe = Recipe::new(Choice::Given(kind("linear")), Choice::Auto).unwrap();
+        let regression = rows.fit(&recipe);
+        let found = flagged(&regression).into_iter().filter(|row| *row < 200).count();
+        assert_eq!(found, aside.len(), "{:?}", regression.selection());
+        let [a, b] = [0, 1].map(|input| coefficient(&regression, input));
+        assert!((a - 0.5).abs() < 0.02 && (b + 0.2).abs() < 0.02, "{:?}", regression.feature_summaries());
     }
 }
 

@@ -10,10 +10,10 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use super::Point;
-#[cfg(feature = "internals")]
+#[cfg(test)]
 use crate::posterior::FactorError;
 use crate::problem::Problem;
-#[cfg(feature = "internals")]
+#[cfg(test)]
 use crate::state::State;
 
 const OVER_RELAXATION: f64 = 1.6;
@@ -88,7 +88,7 @@ impl InnerLasso {
     }
 
     /// The problem's objective at the solution, cᵢ taken from `state`.
-    #[cfg(feature = "internals")]
+    #[cfg(test)]
     pub fn objective(&self, problem: &Problem, state: &State) -> f64 {
         let mut norms = vec![0.0; problem.groups().count()];
         problem.groups().sum_into(&mut norms, |j| self.u[j].powi(2));
@@ -202,7 +202,7 @@ impl InnerLasso {
 /// Solves the inner problem by itself, with noise variances λ and penalties given.
 ///
 /// The metric of the weights is a precision per group: any positive values give the same solution, good ones give it sooner.
-#[cfg(feature = "internals")]
+#[cfg(test)]
 pub fn double_lasso(
     problem: &Problem,
     noise_variance: &[f64],

@@ -1,6 +1,9 @@
 //! How far rows lie from the bulk of the others, in their inputs.
 
-use faer::{ColRef, Mat, Side};
+use faer::{Mat, MatRef, Side};
+use rand::SeedableRng;
+use rand::seq::index::sample;
+use rand_chacha::ChaCha8Rng;
 use robustard_engine::math::order::median;
 use statrs::distribution::{ChiSquared, ContinuousCDF};
 
@@ -9,63 +12,89 @@ use crate::dataset::Dataset;
 /// Share of normal rows that count as far.
 const FAR: f64 = 0.01;
 
-/// Rows looked at together.
-const BLOCK: usize = 4096;
-
 /// Larger shares of far rows are another population, not errors.
 const MOST_FAR: f64 = 0.3;
 
+/// Rows that show what the bulk is: medians are then known to a hundredth of a deviation.
+const BULK_ROWS: usize = 10_000;
+
 /// The rows that are far from the others, none if they are too many for that.
 pub(super) fn few_far_rows(dataset: &Dataset<'_>) -> Vec<usize> {
-    let far = far_rows(dataset.row_count(), dataset.columns());
-    if far.len() as f64 > MOST_FAR * dataset.row_count() as f64 { Vec::new() } else { far }
+    let n = dataset.row_count();
+    let Some(bulk) = Bulk::of(dataset) else { return Vec::new() };
+    let mut far = Vec::new();
+    dataset.blocks(|start, block| {
+        let squares = bulk.squares(block);
+        far.extend((0..squares.len()).filter(|&row| squares[row] > bulk.limit).map(|row| start + row));
+    });
+    if far.len() as f64 > MOST_FAR * n as f64 { Vec::new() } else { far }
 }
 
-/// The rows that are far from the others. Inputs are scaled by medians and median deviations; the main directions are those of the
-/// spatial signs, which far rows hardly turn; along each direction the distance is again in median deviations. Inputs of which
-/// half the rows have one value (indicators) say nothing about distance.
-fn far_rows<'c>(n: usize, inputs: impl Iterator<Item = ColRef<'c, f64>>) -> Vec<usize> {
-    let mut scaled: Vec<Vec<f64>> =
-        inputs.filter_map(|column| scaled(&column.iter().copied().collect::<Vec<f64>>())).collect();
-    let p = scaled.len();
-    if p == 0 || n <= 2 * p {
-        return Vec::new();
+/// Where most rows are. Inputs are scaled by medians and median deviations; the main directions are those of the spatial signs, which far
+/// rows hardly turn; along each direction the distance is again in median deviations. Inputs of which half the rows have one value
+/// (indicators) say nothing about distance.
+struct Bulk {
+    inputs: Vec<Along>,
+    directions: Mat<f64>,
+    /// Along the directions.
+    along: Vec<Along>,
+    /// Square of the distance beyond which rows are far.
+    limit: f64,
+}
+
+/// A column of numbers, with its median and median deviation.
+struct Along {
+    column: usize,
+    median: f64,
+    deviation: f64,
+}
+
+impl Along {
+    /// None if half the values are equal.
+    fn of(column: usize, values: &[f64]) -> Option<Self> {
+        let middle = median(values);
+        let off: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+        let deviation = super::MEDIAN_TO_DEVIATION * median(&off);
+        (deviation > 0.0).then_some(Self { column, median: middle, deviation })
     }
-    // A block of rows at a time: the room for it does not grow with the table.
-    let block = |scaled: &[Vec<f64>], start: usize| Mat::from_fn(BLOCK.min(n - start), p, |i, j| scaled[j][start + i]);
-    let mut spread = Mat::<f64>::zeros(p, p);
-    for start in (0..n).step_by(BLOCK) {
-        let rows = block(&scaled, start);
+}
+
+/// The columns that vary, in median deviations.
+fn scaled(along: &[Along], values: MatRef<'_, f64>) -> Mat<f64> {
+    Mat::from_fn(values.nrows(), along.len(), |i, j| {
+        let Along { column, median, deviation } = &along[j];
+        (values[(i, *column)] - median) / deviation
+    })
+}
+
+impl Bulk {
+    /// None if too few rows show it.
+    fn of(dataset: &Dataset<'_>) -> Option<Self> {
+        let n = dataset.row_count();
+        let rows = (n > BULK_ROWS).then(|| sample(&mut ChaCha8Rng::seed_from_u64(0), n, BULK_ROWS).into_vec());
+        let inputs = rows.map_or_else(|| dataset.inputs(), |rows| dataset.take(&rows).inputs());
+        let kept = |values: MatRef<'_, f64>| -> Vec<Along> {
+            let of = |column| Along::of(column, &values.col(column).iter().copied().collect::<Vec<f64>>());
+            (0..values.ncols()).filter_map(of).collect()
+        };
+        let of_inputs = kept(inputs.as_ref());
+        if of_inputs.is_empty() || inputs.nrows() <= 2 * of_inputs.len() {
+            return None;
+        }
+        let rows = scaled(&of_inputs, inputs.as_ref());
         let norms: Vec<f64> = rows.row_iter().map(|row| row.norm_l2().max(f64::MIN_POSITIVE)).collect();
-        let signs = Mat::from_fn(rows.nrows(), p, |i, j| rows[(i, j)] / norms[i]);
-        spread += signs.transpose() * &signs;
+        let signs = Mat::from_fn(rows.nrows(), rows.ncols(), |i, j| rows[(i, j)] / norms[i]);
+        let directions = (signs.transpose() * &signs).self_adjoint_eigen(Side::Lower).ok()?.U().to_owned();
+        let along = kept((rows * &directions).as_ref());
+        let chi = ChiSquared::new(along.len().max(1) as f64).ok()?;
+        Some(Self { inputs: of_inputs, directions, along, limit: chi.inverse_cdf(1.0 - FAR) })
     }
-    let Ok(directions) = spread.self_adjoint_eigen(Side::Lower) else { return Vec::new() };
-    for start in (0..n).step_by(BLOCK) {
-        let along = block(&scaled, start) * directions.U();
-        for (column, values) in scaled.iter_mut().zip(along.col_iter()) {
-            column[start..].iter_mut().zip(values.iter()).for_each(|(to, from)| *to = *from);
-        }
-    }
-    let mut squares = vec![0.0; n];
-    let mut dimensions = 0;
-    for along in &scaled {
-        if let Some(distances) = self::scaled(along) {
-            squares.iter_mut().zip(distances).for_each(|(square, distance)| *square += distance * distance);
-            dimensions += 1;
-        }
-    }
-    let Ok(chi) = ChiSquared::new(f64::from(dimensions.max(1))) else { return Vec::new() };
-    let limit = chi.inverse_cdf(1.0 - FAR);
-    (0..n).filter(|&row| squares[row] > limit).collect()
-}
 
-/// Values in median deviations from their median; none if half of them are equal.
-fn scaled(values: &[f64]) -> Option<Vec<f64>> {
-    let centre = median(values);
-    let off: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
-    let deviation = super::MEDIAN_TO_DEVIATION * median(&off);
-    (deviation > 0.0).then(|| values.iter().map(|value| (value - centre) / deviation).collect())
+    /// Squared distances of rows.
+    fn squares(&self, rows: MatRef<'_, f64>) -> Vec<f64> {
+        let along = scaled(&self.inputs, rows) * &self.directions;
+        scaled(&self.along, along.as_ref()).row_iter().map(|row| row.squared_norm_l2()).collect()
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +110,7 @@ mod tests {
             (true, j) => 2.0 * if j == 0 { 1.0 } else { -1.0 } + 0.1 * wave(i, 1.7),
             (false, j) => 2.5 * wave(i, 2.3) + 0.2 * wave(i, 5.1 + j as f64),
         });
-        assert_eq!(far_rows(100, inputs.col_iter()), (0..10).collect::<Vec<_>>());
+        let dataset = Dataset::new(inputs.as_ref(), vec![0.0; 100]).unwrap();
+        assert_eq!(few_far_rows(&dataset), (0..10).collect::<Vec<_>>());
     }
 }

@@ -33,18 +33,19 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
         work.fit(fit.features, work.smooth_again(kind, fit)?, &fit.settings, set_aside)?
     } else if fit.features == FeatureKind::linear() {
         let residual = work.residuals(fit)?;
-        // Robust noise needs no help.
-        let (set_aside, rare) =
-            if fit.model.noise().is_shared() { gross_errors(work, fit)? } else { (Vec::new(), None) };
-        reasons.extend(rare);
-        let free = work.fit(fit.features, work.lines_again(fit, &residual)?, &fit.settings, set_aside)?;
-        match linear::guarded(work, fit.features, &free)? {
-            Some((guarded, reason)) => {
-                reasons.push(reason);
-                guarded
-            }
-            None => free,
+        let mut set_aside = linear::unconfirmed(work, &small, fit)?;
+        if !set_aside.is_empty() {
+            reasons.push(Reason::LeverageSetAside { rows: set_aside.len() });
         }
+        // Robust noise needs no help.
+        if fit.model.noise().is_shared() {
+            let (gross, rare) = gross_errors(work, fit)?;
+            reasons.extend(rare);
+            set_aside.extend(gross);
+            set_aside.sort_unstable();
+            set_aside.dedup();
+        }
+        work.fit(fit.features, work.lines_again(fit, &residual)?, &fit.settings, set_aside)?
     } else {
         work.fit(fit.features, work.learn(fit.features, fit.settings.noise)?, &fit.settings, Vec::new())?
     };
@@ -60,12 +61,15 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     Ok(Best { candidate: all, place: compared.len() - 1, compared, reasons })
 }
 
-/// The rows of the whole table that are as far off as the rows that a fit to some of them has set aside; if it has set none aside, those
-/// that are much farther off than any of these.
+/// The rows of the whole table that are as far off as the rows that a curve, fitted to some of them, has set aside; if it has set none
+/// aside, and beside lines, which set rows aside for their leverage, those that are much farther off than any of these.
 fn gross_errors(work: &Work<'_>, fit: &Fit) -> Result<(Vec<usize>, Option<Reason>), Error> {
     let mut errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
+    if fit.design.is_linear() {
+        fit.set_aside.iter().for_each(|&row| errors[row] = 0.0);
+    }
     errors.sort_by(|a, b| b.total_cmp(a));
-    let aside = fit.set_aside.len().min(errors.len() - 1);
+    let aside = if fit.design.is_linear() { 0 } else { fit.set_aside.len().min(errors.len() - 1) };
     // As many of the rows looked at are beyond.
     let limit = if aside > 0 { 0.5 * (errors[aside - 1] + errors[aside]) } else { BEYOND_ALL * errors[0] };
     let residual = work.residuals(fit)?;

@@ -1,5 +1,6 @@
 //! Features as given: one fit for each noise model, and a guard against rows that decide the fit because they lie far out.
 
+use robustard_engine::diagnostics::z_threshold;
 use robustard_engine::math::order::median;
 use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
@@ -90,11 +91,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
 }
 
 /// The same lines without rows that decide them because they lie far out, if there are such rows.
-pub(super) fn guarded(
-    work: &Work<'_>,
-    kind: FeatureKind,
-    free: &Candidate,
-) -> Result<Option<(Candidate, Reason)>, Error> {
+fn guarded(work: &Work<'_>, kind: FeatureKind, free: &Candidate) -> Result<Option<(Candidate, Reason)>, Error> {
     if kind != FeatureKind::linear() || work.control.is_stopped() {
         return Ok(None);
     }
@@ -174,4 +171,20 @@ fn guard(
     }
     let reason = Reason::LeverageSetAside { rows: unconfirmed.len() };
     Ok(Some((fit(unconfirmed)?, reason)))
+}
+
+/// The same for a large table, from fits to some of its rows alone: the far rows of the whole table that are to be set aside.
+pub(super) fn unconfirmed(work: &Work<'_>, small: &Work<'_>, chosen: &Fit) -> Result<Vec<usize>, Error> {
+    let far = few_far_rows(work.dataset);
+    if far.is_empty() || work.control.is_stopped() {
+        return Ok(Vec::new());
+    }
+    let limit = z_threshold(work.dataset.row_count()).max(UNCONFIRMED);
+    let (kind, settings) = (chosen.features, &chosen.settings);
+    let without = small.fit(kind, small.learn(kind, settings.noise)?, settings, few_far_rows(small.dataset))?;
+    let z = work.z_scores(&without.fit, &far)?;
+    let unconfirmed: Vec<usize> = far.into_iter().zip(z).filter(|(_, z)| z.abs() > limit).map(|(row, _)| row).collect();
+    let is_guarded = !chosen.set_aside.is_empty();
+    let is_seen = || Ok::<_, Error>(work.z_scores(chosen, &unconfirmed)?.iter().all(|z| z.abs() > limit));
+    Ok(if !is_guarded && is_seen()? { Vec::new() } else { unconfirmed })
 }

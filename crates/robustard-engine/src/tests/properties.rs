@@ -1,14 +1,16 @@
 //! Random problems and random states.
 
-mod common;
-
-use common::{gaussian_matrix, normal, rng};
 use proptest::prelude::*;
-use robustard_engine::faer::Par;
-use robustard_engine::internals::{Gradient, Moments, gradient, objective, route, row_noise};
-use robustard_engine::noise::{NoiseModel, Shared};
-use robustard_engine::state::State;
-use robustard_engine::{Degrees, Noise, Problem, Route, Settings, SolverKind, fit};
+
+use super::common::{gaussian_matrix, normal, rng};
+use crate::evidence::{Gradient, gradient, objective};
+use crate::faer::Par;
+use crate::noise::{NoiseModel, Shared};
+use crate::posterior::{Moments, route};
+use crate::solver::inner_lasso::InnerLasso;
+use crate::solver::rule::Point;
+use crate::state::State;
+use crate::{Degrees, Noise, Problem, Route, Settings, SolverKind, fit};
 
 fn any_noise() -> impl Strategy<Value = Noise> {
     prop_oneof![
@@ -46,7 +48,7 @@ fn random(rows: usize, columns: usize, seed: u64, noise: Noise) -> (Problem<'sta
 fn evaluate(problem: &Problem, state: &State, kind: Route) -> (f64, Moments) {
     let mut posterior = route(kind, problem, Par::Seq);
     let mut moments = Moments::new(problem);
-    posterior.factorise(problem, &state.weight_precision, row_noise(state), &mut moments).unwrap();
+    posterior.factorise(problem, &state.weight_precision, state.row_noise(), &mut moments).unwrap();
     posterior.weight_moments(problem, &mut moments);
     posterior.row_moments(problem, &mut moments);
     (objective(problem, state, &moments), moments)
@@ -173,5 +175,25 @@ proptest! {
         let determined: f64 = (0..columns).map(|j| 1.0 - precision[j] * moments.covariance_diagonal[j]).sum();
         let leverages: f64 = model.diagnose().leverage.iter().sum();
         prop_assert!((leverages - determined).abs() < 1e-4 * (1.0 + determined), "{} {}", leverages, determined);
+    }
+}
+
+/// With every precision fixed and no penalty on rows, the inner problem of ℓ1-IRLS is ridge regression: the posterior mean.
+#[test]
+fn inner_problem_without_penalties_is_ridge() {
+    let (mut problem, mut state) = random(25, 6, 4, Noise::Flat);
+    for column in 0..6 {
+        problem = problem.with_fixed_precision(column, 0.7).unwrap();
+    }
+    state.weight_precision = vec![0.7; problem.groups().count()];
+    let mut posterior = route(Route::Auto, &problem, Par::Seq);
+    let mut moments = Moments::new(&problem);
+    posterior.factorise(&problem, &state.weight_precision, state.row_noise(), &mut moments).unwrap();
+    let start = Moments::new(&problem); // from zero, not from the answer
+    let point = Point { problem: &problem, state: &state, moments: &start, posterior: posterior.as_ref() };
+    let mut inner = InnerLasso::new(&problem);
+    assert!(inner.solve(&point, 1e-11, 10_000).converged);
+    for (found, wanted) in inner.solution().iter().zip(&moments.mean) {
+        assert!((found - wanted).abs() < 1e-8, "{found} and {wanted}");
     }
 }

@@ -1,14 +1,14 @@
 //! Every quantity of the answer key (50-digit arithmetic), by both routes.
 
-use robustard_engine::faer::{Mat, Par};
-use robustard_engine::internals::{
-    Gradient, InnerLasso, LassoWeights, Moments, Point, Posterior, Proposal, double_lasso, gradient, route, row_noise,
-    solver,
-};
-use robustard_engine::metrics::{effective_support, mean, trimmed_mean};
-use robustard_engine::noise::NoiseModel;
-use robustard_engine::state::State;
-use robustard_engine::{Noise, Problem, Route, Settings, SolverKind};
+use crate::evidence::{Gradient, gradient};
+use crate::faer::{Mat, Par};
+use crate::metrics::{effective_support, mean, trimmed_mean};
+use crate::noise::NoiseModel;
+use crate::posterior::{Moments, Posterior, route};
+use crate::solver::inner_lasso::{InnerLasso, LassoWeights, double_lasso};
+use crate::solver::rule::{Point, Proposal, solver};
+use crate::state::State;
+use crate::{Noise, Problem, Route, Settings, SolverKind};
 use serde_json::Value;
 
 const TOLERANCE: f64 = 1e-9;
@@ -70,7 +70,7 @@ fn at(case: &Case, kind: Route, shared: Option<f64>) -> At {
     };
     let mut posterior = route(kind, &case.problem, Par::Seq);
     let mut moments = Moments::new(&case.problem);
-    let jitter = posterior.factorise(&case.problem, &state.weight_precision, row_noise(&state), &mut moments).unwrap();
+    let jitter = posterior.factorise(&case.problem, &state.weight_precision, state.row_noise(), &mut moments).unwrap();
     assert_eq!(jitter.0, 0.0);
     posterior.weight_moments(&case.problem, &mut moments);
     if shared.is_none() {
@@ -262,7 +262,7 @@ fn diagnostics_predictions_and_support() {
 }
 
 /// A model at exactly (γ, λ): every precision fixed, and shared noise that never moves with rows weighted by 1/λ.
-fn frozen_model(case: &Case, kind: Route) -> robustard_engine::FittedModel {
+fn frozen_model(case: &Case, kind: Route) -> crate::FittedModel {
     // Row weights 1/λ with shared noise of variance 1 are the same posterior as variances λ.
     let weights: Vec<f64> = case.lambda.iter().map(|l| 1.0 / l).collect();
     let mut problem = case.problem.clone().with_row_weights(&weights).unwrap();
@@ -273,12 +273,12 @@ fn frozen_model(case: &Case, kind: Route) -> robustard_engine::FittedModel {
         noise: Noise::Shared,
         noise_start: usize::MAX - 1,
         initial_noise_variance: 1.0,
-        units: robustard_engine::Units::Absolute,
+        units: crate::Units::Absolute,
         max_iterations: 1,
         route: kind,
         ..Settings::default()
     };
-    let model = robustard_engine::fit(&problem, &settings).unwrap();
+    let model = crate::fit(&problem, &settings).unwrap();
     // Told about its rows as the key tells: variances λ instead of weights 1/λ.
     let mut saved = serde_json::to_value(&model).unwrap();
     saved["rows"]["noise_variance"] = serde_json::to_value(&case.lambda).unwrap();
