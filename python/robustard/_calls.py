@@ -64,6 +64,8 @@ def to_json(options: dict[str, Any]) -> str:
     """Options as the engine reads them; what is no number, text or list is named."""
 
     def plain(name: str, value: Any) -> Any:
+        if type(value) in (str, bool, int):
+            return value
         if isinstance(value, dict):
             return {key: plain(key, inner) for key, inner in value.items()}
         if isinstance(value, (list, tuple, np.ndarray)):

@@ -162,7 +162,8 @@ class Core(Data):
         # Arrays that must not have missing values were checked on the way in.
         is_checked = kind is None and columns["missing"] == "error"
         numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
-        if numbers is not None and (is_checked or not np.isnan(np.sum(numbers))) and _is_plain(y, weights):
+        is_full = is_checked or not (numbers is None or np.isnan(np.sum(numbers)))
+        if numbers is not None and is_full and _is_plain(y, weights, columns["missing"]):
             called: Names = {
                 "inputs": names if hasattr(self, "feature_names_in_") else None,
                 "target": target,
@@ -174,6 +175,7 @@ class Core(Data):
             except ValueError:
                 # What is not finite is refused in scikit-learn's words.
                 check_array(numbers, input_name="X", estimator=self)
+                check_array(y, ensure_2d=False, input_name="y", estimator=self)
                 raise
         else:
             frame, known = _frames.to_frame(X, kind, names, given)
@@ -478,6 +480,7 @@ class Core(Data):
 _ASKED_FOR = [name for name, value in vars(Core).items() if isinstance(value, cached_property)]
 
 
-def _is_plain(target: Floats, weights: Floats | None) -> bool:
-    """Whether every row has a target and counts."""
-    return bool(np.isfinite(target).all()) and (weights is None or bool((weights > 0).all()))
+def _is_plain(target: Floats, weights: Floats | None, missing: str) -> bool:
+    """Whether every row has a target, or has to have one, and counts."""
+    has_all = missing == "error" or bool(np.isfinite(target).all())
+    return has_all and (weights is None or bool((weights > 0).all()))

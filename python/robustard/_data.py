@@ -107,13 +107,9 @@ class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _target(self, y: Any) -> tuple[Floats, str]:
         if y is None:
             raise ValueError(f"requires y to be passed, but the target y is None: {type(self).__name__} is a regressor")
-        if (
-            type(y) is np.ndarray
-            and y.dtype == np.float64
-            and y.ndim == 1
-            and y.flags.c_contiguous
-            and np.isfinite(y.sum())
-        ):
+        is_plain = type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and y.flags.c_contiguous
+        if is_plain and getattr(self, "missing", "error") == "error":
+            # As for the inputs, the engine refuses what is not finite.
             return y, self._free_name("y")
         name = getattr(y, "name", None)
         y = column_or_1d(y, warn=True)

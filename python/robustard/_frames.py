@@ -16,6 +16,8 @@ Kind = Literal["pandas", "polars", "pyarrow", "arrow"]
 
 def kind_of(X: Any) -> Kind | None:
     """What data frame this is, or None for arrays and the like."""
+    if type(X) is np.ndarray:
+        return None
     # Subclasses have modules of their own.
     modules = {base.__module__.partition(".")[0] for base in type(X).__mro__}
     if "pandas" in modules and hasattr(X, "iloc") and hasattr(X, "columns"):
