@@ -117,22 +117,6 @@ impl Fit {
         -self.model.outcome().objective / self.model.rows().weight.iter().sum::<f64>()
     }
 
-    /// 1 for each row, 0 for those set aside.
-    pub fn kept(&self) -> Vec<f64> {
-        let mut kept = vec![1.0; self.model.rows().weight.len()];
-        self.set_aside.iter().for_each(|&row| kept[row] = 0.0);
-        kept
-    }
-
-    /// Log densities of the errors of left-out rows under the noise that explains those of the rows kept best, whatever the
-    /// noise of the fit: what tells fits of different noise apart by their errors alone.
-    pub fn error_densities(&self, kept: &[f64]) -> Vec<f64> {
-        let left_out = self.left_out();
-        let noise = PredictiveNoise::learn(&left_out, kept, self.model.inlier_variance());
-        let errors = left_out.residual.iter().zip(&left_out.latent_variance);
-        errors.map(|(residual, latent)| noise.log_density(*residual, *latent)).collect()
-    }
-
     /// Mean log density of the left-out rows, in the target's units. Rows set aside are a share of all with a wide normal density,
     /// so that a fit gains nothing by setting rows aside that it could explain.
     pub fn left_out_density(&self) -> f64 {
@@ -169,4 +153,14 @@ impl Fit {
             && self.set_aside.iter().all(|&row| row < rows);
         if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
     }
+}
+
+/// Log densities of the errors of left-out rows under the noise that explains those of the rows kept best, whatever the noise of the
+/// fit: what tells fits of different noise apart by their errors alone. Targets that are rounded are known to `least_variance` only.
+pub(crate) fn error_densities(left_out: &LeftOut, kept: &[f64], inlier: f64, least_variance: f64) -> Vec<f64> {
+    let latent_variance = left_out.latent_variance.iter().map(|latent| latent + least_variance).collect();
+    let left_out = LeftOut { residual: left_out.residual.clone(), latent_variance };
+    let noise = PredictiveNoise::learn(&left_out, kept, inlier);
+    let errors = left_out.residual.iter().zip(&left_out.latent_variance);
+    errors.map(|(residual, latent)| noise.log_density(*residual, *latent)).collect()
 }

@@ -13,7 +13,7 @@ pub(crate) const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 const MOST_TYPING_ERRORS: f64 = 0.01;
 
 /// Mean and standard deviation of a column without a few values that can only be typing errors; none if there are no such values.
-fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
+pub(crate) fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
     /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
     const FAR: f64 = 1000.0;
     /// The engine has to compute with what they become.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use faer::Mat;
+use robustard_engine::math::order::median;
 use robustard_engine::solver::{PathRecorder, Paths};
 use robustard_engine::{FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
 
@@ -11,14 +12,16 @@ use crate::control::{Control, Stage, Watched, par};
 use crate::dataset::Dataset;
 use crate::design::{Design, TargetScale, input_scaling};
 use crate::features::{
-    FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothMap, SmoothOptions,
-    Training, learn_smooth,
+    FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothOptions, Training,
+    learn_smooth,
 };
 use crate::fitted::Fit;
 use crate::learn::{Relevance, relevance};
 use crate::recipe::Recipe;
 use crate::scaling::Standardizer;
 
+/// Standard deviations beyond which inputs and targets are typing errors.
+const FAR: f64 = 1e3;
 /// How much rows that are set aside count.
 const SET_ASIDE: f64 = 1e-8;
 
@@ -39,6 +42,35 @@ pub(crate) struct Work<'a> {
     lines: OnceLock<Problem<'a>>,
 }
 
+/// What the target is standardized by: where noise is chosen, without typing errors.
+fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> TargetScale {
+    if recipe.noise().is_auto() {
+        TargetScale::without_typing_errors(dataset, recipe.intercept())
+    } else {
+        TargetScale::of(dataset, recipe.intercept())
+    }
+}
+
+/// The variance of rounding to the steps between the values that most rows have; 0 if most rows have values of their own.
+fn rounding_variance(values: &[f64]) -> f64 {
+    /// Share of the rows that makes a value frequent: wrong rows may lie anywhere between.
+    const FREQUENT: f64 = 0.01;
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let least = (FREQUENT * values.len() as f64).max(2.0);
+    let runs: Vec<&[f64]> = sorted.chunk_by(|a, b| a == b).filter(|run| run.len() as f64 >= least).collect();
+    let rows: usize = runs.iter().map(|run| run.len()).sum();
+    if runs.len() < 2 || 2 * rows < values.len() {
+        return 0.0;
+    }
+    let step = |k: usize| {
+        let to = |other: usize| runs.get(other).map_or(f64::INFINITY, |run| (run[0] - runs[k][0]).abs());
+        to(k.wrapping_sub(1)).min(to(k + 1))
+    };
+    let steps: Vec<f64> = (0..runs.len()).flat_map(|k| std::iter::repeat_n(step(k), runs[k].len())).collect();
+    median(&steps).powi(2) / 12.0
+}
+
 /// A fit among those compared, with its relevances over the iterations.
 pub(crate) struct Candidate {
     pub fit: Fit,
@@ -53,7 +85,7 @@ pub(crate) struct Learning {
 
 impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
-        let scale = TargetScale::of(dataset, recipe.intercept());
+        let scale = target_scale(dataset, recipe);
         let (scaling, has_typing_errors) =
             input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
@@ -69,7 +101,7 @@ impl<'a> Work<'a> {
     where
         'a: 'b,
     {
-        let scale = TargetScale::of(some, self.recipe.intercept());
+        let scale = target_scale(some, self.recipe);
         self.of(some, scale)
     }
 
@@ -106,6 +138,11 @@ impl<'a> Work<'a> {
         &self.standard
     }
 
+    /// The least variance that noise can have, because the target is rounded.
+    pub fn least_variance(&self) -> f64 {
+        rounding_variance(&self.standard)
+    }
+
     /// Standardized inputs, n × p.
     fn scaled(&self) -> &Mat<f64> {
         self.scaled.get_or_init(|| self.scaling.transform(self.dataset.inputs().as_ref()))
@@ -132,15 +169,24 @@ impl<'a> Work<'a> {
             let mean = weights.iter().sum::<f64>() / distinct;
             weights.iter_mut().for_each(|weight| *weight /= mean);
         }
-        set_aside.iter().for_each(|&row| weights[row] *= SET_ASIDE / self.far_square(row));
+        let mut is_aside = vec![false; n];
+        set_aside.iter().for_each(|&row| is_aside[row] = true);
+        if is_curve {
+            self.far_targets().into_iter().for_each(|row| is_aside[row] = true);
+        }
+        let aside = (0..n).filter(|row| is_aside[*row]);
+        aside.for_each(|row| weights[row] *= SET_ASIDE / self.far_square(row));
         Some(weights)
+    }
+
+    /// Rows whose targets can only be typing errors: no curve is learnt from them.
+    pub fn far_targets(&self) -> Vec<usize> {
+        (0..self.standard.len()).filter(|&row| self.standard[row].abs() > FAR).collect()
     }
 
     /// The largest square among the standardized inputs and target of a row, where that is so large that it would count even when the
     /// row is set aside; else 1.
     fn far_square(&self, row: usize) -> f64 {
-        /// Standard deviations.
-        const FAR: f64 = 1e3;
         let Standardizer { mean, scale } = &self.scaling;
         let off = |input: usize| ((self.dataset.column(input)[row] - mean[input]) / scale[input]).abs();
         let farthest = (0..self.dataset.input_count()).map(off).fold(self.standard[row].abs(), f64::max);
@@ -153,6 +199,7 @@ impl<'a> Work<'a> {
             target: &self.standard,
             row_weight,
             noise,
+            least_variance: self.least_variance(),
             lengthscale: self.recipe.lengthscale(),
             seed: self.recipe.seed(),
             scaling: Scaling { standardize: self.recipe.standardize(), centre: self.recipe.intercept() },
@@ -198,15 +245,16 @@ impl<'a> Work<'a> {
         noise: Noise,
         set_aside: &[usize],
     ) -> Result<LearntSmooth, Error> {
-        self.control.enter(Stage::Learning { features: FeatureKind::Smooth(options.kind).to_string(), noise });
+        self.control.enter(Stage::Learning { features: FeatureKind::Smooth(SmoothKind::default()).to_string(), noise });
         let weights = self.weights(set_aside, true).unwrap_or_default();
         Ok(learn_smooth(&self.training(self.scaled(), &weights, noise), options)?)
     }
 
     /// The design of a learnt curve, and where its fit starts.
-    pub fn smooth(&self, map: SmoothMap, start: Start) -> Learning {
+    pub fn smooth(&self, kind: SmoothKind, learnt: &LearntSmooth) -> Result<Learning, Error> {
+        let map = learnt.map(kind, self.scaled().as_ref())?;
         let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
-        Learning { start: Some(design.start(start)), design }
+        Ok(Learning { start: Some(design.start(learnt.start.clone())), design })
     }
 
     /// The design of a curve that was learnt from some of the rows, seen from as many rows as suit this table, and where its fit starts.

@@ -89,7 +89,9 @@ fn auto_noise(features: &str) -> Recipe {
 fn stopped_while_candidates_are_compared() {
     let rows = waves(200, 0.0, 20);
     for recipe in [Recipe::default(), auto_noise("linear")] {
-        for (candidate, compared) in [(2, 1), (3, 2)] {
+        // Beside a curve, lines of two kinds of noise are compared.
+        let cases = if recipe == Recipe::default() { vec![(2, 1)] } else { vec![(2, 1), (3, 2)] };
+        for (candidate, compared) in cases {
             let (regression, told, raised) = watched(&rows, &recipe, move |told| {
                 told.iter().filter(|told| is_fitting(told)).count() == candidate
                     && told.last() == Some(&Told::Iteration)
@@ -270,7 +272,7 @@ fn stages_are_told_in_order() {
             _ => None,
         })
         .collect();
-    assert!(noises.contains(&Noise::Contaminated) && noises.contains(&Noise::default()), "{noises:?}");
+    assert_eq!(noises, [Noise::Shared, Noise::Contaminated]);
     // Each fit shows its iterations.
     for (k, stage) in told.iter().enumerate().filter(|(_, told)| is_fitting(told)) {
         assert_eq!(told.get(k + 1), Some(&Told::Iteration), "{stage:?}");

@@ -205,7 +205,7 @@ impl Growth<'_> {
             noise.model.start_at(&second_moment, VARIANCE_BOUNDS);
         }
         let before = noise.variance.clone();
-        update_noise(&mut noise.model, &mut noise.variance, &second_moment, self.row_weight);
+        update_noise(&mut noise.model, &mut noise.variance, &second_moment, self.row_weight, VARIANCE_BOUNDS);
         pool.measure(self, &noise.variance);
         before.iter().zip(&noise.variance).map(|(a, b)| (a / b).ln().abs()).sum::<f64>() / n as f64
     }

@@ -18,9 +18,15 @@ pub fn leading_model(wanted: Noise) -> Option<NoiseModel> {
     matches!(wanted, Noise::Contaminated | Noise::ContaminatedT(_)).then(|| starting_model(Noise::default()))
 }
 
-/// Fits the model and the variances of the rows to second moments.
-pub fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment: &[f64], row_weight: &[f64]) {
-    let [low, high] = VARIANCE_BOUNDS;
+/// Fits the model and the variances of the rows to second moments, within bounds.
+pub fn update_noise(
+    noise: &mut NoiseModel,
+    variance: &mut [f64],
+    second_moment: &[f64],
+    row_weight: &[f64],
+    bounds: [f64; 2],
+) {
+    let [low, high] = bounds;
     if let NoiseModel::Shared(Shared { variance: shared }) = noise {
         let total: f64 = row_weight.iter().sum();
         let sum: f64 = second_moment.iter().zip(row_weight).map(|(e2, w)| w * e2).sum();
@@ -28,7 +34,7 @@ pub fn update_noise(noise: &mut NoiseModel, variance: &mut [f64], second_moment:
         variance.fill(*shared);
         return;
     }
-    noise.fit_parameters(second_moment, row_weight, VARIANCE_BOUNDS);
+    noise.fit_parameters(second_moment, row_weight, bounds);
     let rule = noise.variance_rule();
     variance.iter_mut().zip(second_moment).for_each(|(v, e2)| *v = rule(*e2).clamp(low, high));
 }

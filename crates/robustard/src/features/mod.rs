@@ -69,6 +69,8 @@ pub(crate) struct Training<'a> {
     pub row_weight: &'a [f64],
     /// The noise.
     pub noise: Noise,
+    /// The least variance that noise can have.
+    pub least_variance: f64,
     /// Lengthscales.
     pub lengthscale: Lengthscale,
     /// Seed.
@@ -506,6 +508,7 @@ mod tests {
                     target: &y,
                     row_weight: &[1.0; 7],
                     noise: Noise::Shared,
+                    least_variance: 0.0,
                     lengthscale: lengthscale.parse().unwrap(),
                     seed: 1,
                     scaling: Scaling { standardize, centre: standardize },

@@ -76,18 +76,15 @@ impl Kind for SmoothKind {
     }
 
     fn learn(&self, training: &Training<'_>) -> Result<Learnt<SmoothMap>, FeatureError> {
-        let options =
-            SmoothOptions { kind: *self, must_bend: false, effort: Effort::Whole, from: None, relevance: None };
+        let options = SmoothOptions { must_bend: false, effort: Effort::Whole, from: None, relevance: None };
         let learnt = learn_smooth(training, &options)?;
-        Ok(Learnt { map: learnt.map, start: Some(learnt.start) })
+        Ok(Learnt { map: learnt.map(*self, training.inputs)?, start: Some(learnt.start) })
     }
 }
 
 /// A learnt curve with what became known on the way.
 #[derive(Debug, Clone)]
 pub(crate) struct LearntSmooth {
-    /// The features.
-    pub map: SmoothMap,
     /// Where the fit of the features should start.
     pub start: Start,
     /// Errors of all rows: of those that the curve was learnt from, each without itself.
@@ -96,10 +93,18 @@ pub(crate) struct LearntSmooth {
     pub evidence: f64,
     /// Rows learnt from.
     pub rows: usize,
+    range: Range,
     learnt: LearntCurve,
 }
 
 impl LearntSmooth {
+    /// The features, of standardized inputs.
+    pub fn map(&self, kind: SmoothKind, inputs: MatRef<'_, f64>) -> Result<SmoothMap, FeatureError> {
+        let rows = &self.learnt.order[..kind.centres_among(inputs.nrows(), WORK_OF_CHOICE)];
+        let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]);
+        SmoothMap::seen_from(self.range.hold(centres.as_ref()).as_ref(), self.learnt.curve.clone(), self.range.clone())
+    }
+
     /// Rows that the curve was not learnt from, whose errors are so many times as large as any of those that it was.
     pub fn rare_errors(&self, times: f64) -> Vec<usize> {
         let (known, others) = self.learnt.order.split_at(self.rows);
@@ -127,8 +132,6 @@ impl LearntSmooth {
 /// How a smooth curve is learnt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SmoothOptions<'a> {
-    /// Which features.
-    pub kind: SmoothKind,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     /// How much work is put into it.
@@ -142,7 +145,6 @@ pub(crate) struct SmoothOptions<'a> {
 /// Learns the curve for standardized inputs.
 pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>) -> Result<LearntSmooth, FeatureError> {
     let inputs = training.inputs;
-    let n = inputs.nrows();
     let range = Range::of(inputs);
     let held = range.hold(inputs);
     let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
@@ -152,6 +154,7 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         per_input: true,
         seed: training.seed,
         noise: training.noise,
+        least_variance: training.least_variance,
         must_bend: options.must_bend,
         effort: options.effort,
         relevance: options.relevance,
@@ -163,16 +166,13 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         NotLearnt::Failed => FeatureError::NotLearnt,
         NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
     })?;
-    let rows = &learnt.order[..options.kind.centres_among(n, WORK_OF_CHOICE)];
-    let centres = Mat::from_fn(rows.len(), inputs.ncols(), |i, j| held[(rows[i], j)]);
-    let map = SmoothMap::seen_from(centres.as_ref(), learnt.curve.clone(), range)?;
     let start = Start {
         weight_precision: vec![1.0 / learnt.line_variance, 1.0],
         noise: learnt.noise,
         noise_variance: learnt.noise_variance.clone(),
     };
     let (left_out, evidence) = (learnt.left_out.clone(), learnt.evidence);
-    Ok(LearntSmooth { map, start, left_out, evidence, rows: learnt.rows, learnt })
+    Ok(LearntSmooth { start, left_out, evidence, rows: learnt.rows, range, learnt })
 }
 
 impl SmoothMap {

@@ -210,11 +210,6 @@ pub(super) fn matern_sums(g: &[f64], seen: Seen<'_>, room: &mut [Vec<f64>; 2]) -
     [lanes(kernel, kernel, |v, _| v), lanes(slope, slope, |v, _| v)]
 }
 
-/// Σ h (x − c)².
-pub(super) fn weighted_squares(h: &[f64], x: &[f64], centre: f64) -> f64 {
-    lanes(h, x, |h, x| h * (x - centre) * (x - centre))
-}
-
 /// Σ a b.
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes(a, b, |a, b| a * b)
@@ -266,7 +261,6 @@ mod tests {
             add_matern(&mut values, seen, 2.0);
             let matern = |x: f64| 1.0 + 2.0 * (1.0 + r(x)) * (-r(x)).exp();
             values.iter().zip(&x).for_each(|(value, x)| assert!((value - matern(*x)).abs() < 1e-13));
-            assert!((weighted_squares(&g, &x, c) - sum(&|x, g| g * (x - c).powi(2))).abs() < 1e-13);
             assert!((dot(&g, &x) - sum(&|x, g| g * x)).abs() < 1e-13);
         }
     }

@@ -13,7 +13,7 @@ use robustard_engine::noise::learning::VARIANCE_BOUNDS;
 use robustard_engine::noise::{Noise, NoiseModel};
 
 use super::frequencies::Fourier;
-use super::{Evaluation, Evidence, PRIOR_STRENGTH, Progress};
+use super::{Evaluation, Evidence, PRIOR_STRENGTH, Progress, Value};
 use crate::control::Control;
 
 /// Precision of the intercept, in units of the target's variance: as good as none.
@@ -86,6 +86,10 @@ struct Weights {
 }
 
 impl Evidence for Basis<'_> {
+    fn value(&self, parameters: &[f64], variance: &[f64]) -> Option<Value> {
+        self.evaluate(parameters, variance).map(|evaluation| evaluation.value)
+    }
+
     fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
         self.posterior(&Point::of_vector(parameters), variance).map(|(evaluation, _)| evaluation)
     }
@@ -213,7 +217,7 @@ impl Basis<'_> {
             log_precision: [precision_slope(first..d), precision_slope(1..first)],
             log_noise: noise_slope,
         };
-        let evaluation = Evaluation { cost, gradient: gradient.to_vector(), second_moment };
+        let evaluation = Evaluation { value: Value { cost, second_moment }, gradient: gradient.to_vector() };
         cost.is_finite().then_some((evaluation, Weights { mean, covariance }))
     }
 }
@@ -363,7 +367,7 @@ mod tests {
             let variance: Vec<f64> = (0..40).map(|i| 0.1 + 0.01 * i as f64).collect();
             let values =
                 if per_input { vec![0.2, -0.3, 0.1, 0.4, -0.2, 0.3] } else { vec![0.2, 0.2, 0.2, 0.4, -0.2, 0.3] };
-            let cost = |values: &[f64]| basis.evaluate(values, &variance).unwrap().cost;
+            let cost = |values: &[f64]| basis.evaluate(values, &variance).unwrap().value.cost;
             let gradient = basis.evaluate(&values, &variance).unwrap().gradient;
             for k in 0..values.len() {
                 let step = 1e-5;

@@ -11,10 +11,10 @@ use robustard_engine::LeftOut;
 use robustard_engine::math::cholesky::Factor;
 
 use super::curve::{Curve, Shape, column_slice};
-use super::exp::{add_matern, add_squares, dot, gauss, matern, matern_sums, weighted_squares};
+use super::exp::{add_matern, dot, gauss, matern, matern_sums};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
-use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress};
+use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress, Value};
 use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
@@ -37,8 +37,8 @@ pub(super) struct Point {
 
 /// The evidence of some rows.
 pub(super) struct Process<'a> {
-    /// p columns.
-    inputs: Vec<Vec<f64>>,
+    /// n × p.
+    inputs: Mat<f64>,
     pub target: Vec<f64>,
     pub row_weight: Vec<f64>,
     options: &'a CurveOptions<'a>,
@@ -48,11 +48,18 @@ pub(super) struct Process<'a> {
 
 /// n × n matrices of which the lower triangles are used.
 struct Room {
+    /// The parameters that the kernel was last worked out for, but those of the noise.
+    at: Vec<f64>,
     kernel: Mat<f64>,
+    /// Of the joint part alone, and its decay.
     joint: Mat<f64>,
     decay: Mat<f64>,
+    /// The inverse kernel matrix, then gradients by the kernel's entries and by squared distances.
     inverse: Mat<f64>,
+    by_square: Mat<f64>,
     factor: Factor,
+    /// The kernel's diagonal without noise.
+    diagonal: Vec<f64>,
 }
 
 /// The log of an input's inverse lengthscale as one would expect it: long ones for inputs that do not stand out.
@@ -76,15 +83,18 @@ impl<'a> Process<'a> {
     ) -> Self {
         let n = rows.len();
         let room = Room {
+            at: Vec::new(),
+            diagonal: vec![0.0; n],
             kernel: Mat::zeros(n, n),
             joint: Mat::zeros(n, n),
             decay: Mat::zeros(n, n),
             inverse: Mat::zeros(n, n),
+            by_square: Mat::zeros(n, n),
             factor: Factor::new(n, Par::Seq),
         };
         let pick = |values: &[f64]| rows.iter().map(|&row| values[row]).collect();
         Self {
-            inputs: inputs.col_iter().map(|column| rows.iter().map(|&row| column[row]).collect()).collect(),
+            inputs: Mat::from_fn(n, inputs.ncols(), |i, j| inputs[(rows[i], j)]),
             target: pick(target),
             row_weight: pick(row_weight),
             options,
@@ -96,7 +106,7 @@ impl<'a> Process<'a> {
     /// Where lengthscales start, and what their prior is about.
     fn usual(&self) -> Vec<f64> {
         let Some(relevance) = self.options.relevance else {
-            return vec![0.0; self.inputs.len() + self.options.singles.len()];
+            return vec![0.0; self.inputs.ncols() + self.options.singles.len()];
         };
         let singles = self.options.singles.iter().map(|&input| relevance.alone[input]);
         relevance.with_others.iter().copied().chain(singles).map(usual_of).collect()
@@ -111,7 +121,7 @@ impl<'a> Process<'a> {
     }
 
     pub fn point(&self, parameters: &[f64]) -> Point {
-        let p = self.inputs.len();
+        let p = self.inputs.ncols();
         let (scales, rest) = parameters.split_at(p);
         let (singles, rest) = rest.split_at(self.options.singles.len());
         // Lengthscales start at √p jointly, and at 1 for single inputs, of standardized inputs.
@@ -127,12 +137,16 @@ impl<'a> Process<'a> {
         Point { curve, line_variance: rest[2].exp(), noise_scale: rest[3].exp() }
     }
 
-    /// Fills in the kernel matrix and its factor.
-    fn factorise(&self, point: &Point, variance: &[f64], room: &mut Room) -> Option<()> {
+    /// Fills in the kernel matrix, without noise.
+    fn fill_kernel(&self, point: &Point, room: &mut Room) {
         let inputs = &self.inputs;
-        let Room { kernel, joint, decay, factor, .. } = room;
+        let Room { kernel, joint, decay, diagonal, .. } = room;
         let Point { curve, line_variance, .. } = point;
-        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>(), self.target.len());
+        let scaled = Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| curve.scales[j] * inputs[(i, j)]);
+        let squares: Vec<f64> = scaled.row_iter().map(|row| row.squared_norm_l2()).collect();
+        self.products(joint, &scaled, 1.0);
+        self.products(kernel, inputs, *line_variance);
+        let singles = curve.singles(&self.columns(), self.target.len());
         let mut parts: Vec<[&mut [f64]; 3]> = kernel
             .col_iter_mut()
             .zip(joint.col_iter_mut())
@@ -141,32 +155,62 @@ impl<'a> Process<'a> {
             .collect();
         parts.par_iter_mut().enumerate().for_each(|(j, [kernel, joint, decay])| {
             let (kernel, joint, decay) = (&mut kernel[j..], &mut joint[j..], &mut decay[j..]);
-            joint.fill(0.0);
-            for (x, scale) in inputs.iter().zip(&curve.scales) {
-                add_squares(joint, &x[j..], x[j], *scale);
-            }
+            let own = squares[j];
+            joint
+                .iter_mut()
+                .zip(&squares[j..])
+                .for_each(|(joint, square)| *joint = (square + own - 2.0 * *joint).max(0.0));
+            joint[0] = 0.0;
             match curve.shape {
                 Shape::Matern => matern(joint, decay),
                 Shape::Gauss => gauss(joint, decay),
             }
-            kernel.iter_mut().zip(&*joint).for_each(|(k, joint)| *k = curve.variance * joint + INTERCEPT_VARIANCE);
+            kernel.iter_mut().zip(&*joint).for_each(|(k, joint)| *k += curve.variance * joint + INTERCEPT_VARIANCE);
             for single in &singles {
                 add_matern(kernel, single.seen_from(j, single, j), curve.single_variance);
             }
-            for x in inputs {
-                let slope = line_variance * x[j];
-                kernel.iter_mut().zip(&x[j..]).for_each(|(k, x)| *k += slope * x);
-            }
-            kernel[0] += variance[j];
         });
-        factor.factorise(kernel.as_ref()).ok()?;
-        factor.invert();
+        diagonal.iter_mut().enumerate().for_each(|(j, diagonal)| *diagonal = kernel[(j, j)]);
+    }
+
+    /// Factor times the lower triangle of the products of all rows.
+    fn products(&self, lower: &mut Mat<f64>, rows: &Mat<f64>, factor: f64) {
+        triangular_matmul(
+            lower.as_mut(),
+            BlockStructure::TriangularLower,
+            Accum::Replace,
+            rows,
+            BlockStructure::Rectangular,
+            rows.transpose(),
+            BlockStructure::Rectangular,
+            factor,
+            self.par,
+        );
+    }
+
+    fn columns(&self) -> Vec<&[f64]> {
+        (0..self.inputs.ncols()).map(|input| self.inputs.col_as_slice(input)).collect()
+    }
+
+    /// The kernel matrix, its factor and the inverse of that.
+    fn factorise(&self, parameters: &[f64], point: &Point, variance: &[f64], room: &mut Room) -> Option<()> {
+        let known = &parameters[..parameters.len() - 1];
+        if room.at != known {
+            room.at.clear();
+            self.fill_kernel(point, room);
+            room.at.extend_from_slice(known);
+        }
+        for (j, (diagonal, variance)) in room.diagonal.iter().zip(variance).enumerate() {
+            room.kernel[(j, j)] = diagonal + variance;
+        }
+        room.factor.factorise(room.kernel.as_ref()).ok()?;
+        room.factor.invert();
         Some(())
     }
 
     /// K⁻¹y, with the factor of K left in the room.
-    fn solve(&self, point: &Point, variance: &[f64], room: &mut Room) -> Option<Vec<f64>> {
-        self.factorise(point, variance, room)?;
+    fn solve(&self, parameters: &[f64], point: &Point, variance: &[f64], room: &mut Room) -> Option<Vec<f64>> {
+        self.factorise(parameters, point, variance, room)?;
         let mut solved = self.target.clone();
         room.factor.solve(&mut solved);
         Some(solved)
@@ -177,58 +221,91 @@ impl<'a> Process<'a> {
         variance.iter().zip(&self.row_weight).map(|(v, w)| point.noise_scale * v / w).collect()
     }
 
-    /// Gradient of the cost by the entries of the kernel matrix, gathered for all parameters but the noise's.
-    fn gather(&self, point: &Point, room: &Room, solved: &[f64]) -> Vec<f64> {
-        let (n, inputs) = (self.target.len(), &self.inputs);
+    /// Gradient of the cost by the entries of the kernel matrix, gathered for all parameters but the noise's. The inverse in the room gives
+    /// way to it.
+    fn gather(&self, point: &Point, room: &mut Room, solved: &[f64]) -> Vec<f64> {
+        let (n, p) = (self.target.len(), self.inputs.ncols());
         let Point { curve, line_variance, .. } = point;
-        let Room { inverse, joint, decay, .. } = room;
-        let singles = curve.singles(&inputs.iter().map(Vec::as_slice).collect::<Vec<_>>(), self.target.len());
-        let sums: Vec<Vec<f64>> = (0..n)
-            .into_par_iter()
+        let Room { inverse, joint, decay, by_square, .. } = room;
+        let singles = curve.singles(&self.columns(), n);
+        let fall = match curve.shape {
+            Shape::Matern => -3.0 * curve.variance,
+            Shape::Gauss => -curve.variance,
+        };
+        let mut parts: Vec<[&mut [f64]; 2]> = inverse
+            .col_iter_mut()
+            .zip(by_square.col_iter_mut())
+            .map(|(inverse, by_square)| [inverse, by_square].map(column_slice))
+            .collect();
+        let sums: Vec<(f64, Vec<f64>)> = parts
+            .par_iter_mut()
+            .enumerate()
             .map_init(
-                || (vec![0.0; n], vec![0.0; n], [vec![0.0; n], vec![0.0; n]]),
-                |(slopes, weighted, room), j| {
-                    let (slopes, weighted) = (&mut slopes[j..], &mut weighted[j..]);
-                    let [inverse, joint, decay] = [inverse, joint, decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
+                || [vec![0.0; n], vec![0.0; n]],
+                |room, (j, [slopes, by_square])| {
+                    let (slopes, by_square) = (&mut slopes[j..], &mut by_square[j..]);
+                    let [joint, decay] = [&*joint, &*decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
                     // ½(K⁻¹ − ααᵀ); off the diagonal for both triangles.
-                    for (i, slope) in slopes.iter_mut().enumerate() {
-                        *slope = inverse[i] - solved[j + i] * solved[j];
-                    }
+                    let own = solved[j];
+                    slopes.iter_mut().zip(&solved[j..]).for_each(|(slope, solved)| *slope -= solved * own);
                     slopes[0] *= 0.5;
-                    let mut sums = Vec::with_capacity(curve.scales.len() + curve.singles.len() + 3);
-                    let fall = match curve.shape {
-                        Shape::Matern => -3.0 * curve.variance,
-                        Shape::Gauss => -curve.variance,
-                    };
-                    weighted.iter_mut().zip(slopes.iter().zip(decay)).for_each(|(w, (g, d))| *w = fall * g * d);
-                    for (x, scale) in inputs.iter().zip(&curve.scales) {
-                        sums.push(scale * scale * weighted_squares(weighted, &x[j..], x[j]));
-                    }
-                    let mut of_singles = 0.0;
-                    for single in &singles {
+                    let mut of_singles = vec![0.0; singles.len() + 1];
+                    for (k, single) in singles.iter().enumerate() {
                         let [kernel, slope] = matern_sums(slopes, single.seen_from(j, single, j), room);
-                        of_singles += kernel;
-                        sums.push(-3.0 * curve.single_variance * slope);
+                        of_singles[k] = -3.0 * curve.single_variance * slope;
+                        of_singles[singles.len()] += curve.single_variance * kernel;
                     }
-                    sums.push(curve.variance * dot(slopes, joint));
-                    sums.push(curve.single_variance * of_singles);
-                    let of_lines: f64 = inputs.iter().map(|x| x[j] * dot(slopes, &x[j..])).sum();
-                    sums.push(line_variance * of_lines);
-                    sums
+                    let terms = slopes.iter().zip(decay);
+                    by_square.iter_mut().zip(terms).for_each(|(by_square, (g, d))| *by_square = fall * g * d);
+                    (curve.variance * dot(slopes, joint), of_singles)
                 },
             )
             .collect();
-        let mut total = vec![0.0; sums.first().map_or(0, Vec::len)];
-        for sums in sums {
-            total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+        let mut of_singles = vec![0.0; singles.len() + 1];
+        for (_, sums) in &sums {
+            of_singles.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
         }
-        total
+        let of_joint: f64 = sums.iter().map(|(joint, _)| joint).sum();
+        // Σ w(x − x′)² over pairs is Σ (w + wᵀ) x² − 2 Σ w x x′.
+        let mut weight = vec![0.0; n];
+        for j in 0..n {
+            let column = &by_square.col_as_slice(j)[j..];
+            weight[j] += column.iter().sum::<f64>();
+            weight[j..].iter_mut().zip(column).for_each(|(total, own)| *total += own);
+        }
+        let crossed = [&*by_square, &*inverse].map(|lower| {
+            let mut image = Mat::<f64>::zeros(n, p);
+            triangular_matmul(
+                image.as_mut(),
+                BlockStructure::Rectangular,
+                Accum::Replace,
+                lower,
+                BlockStructure::TriangularLower,
+                &self.inputs,
+                BlockStructure::Rectangular,
+                1.0,
+                Par::Seq,
+            );
+            (0..p).map(|k| dot(image.col_as_slice(k), self.inputs.col_as_slice(k))).collect::<Vec<f64>>()
+        });
+        let [apart, lines] = crossed;
+        let mut gradient: Vec<f64> = (0..p)
+            .map(|k| {
+                let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
+                curve.scales[k].powi(2) * (squares - 2.0 * apart[k])
+            })
+            .collect();
+        gradient.extend_from_slice(&of_singles[..singles.len()]);
+        gradient.push(of_joint);
+        gradient.push(of_singles[singles.len()]);
+        gradient.push(line_variance * lines.iter().sum::<f64>());
+        gradient
     }
 
     /// Nats by which the bound is better than it would be without a curve.
     pub fn gain_of_bending(&self, learnt: &Progress) -> Option<f64> {
         let mut straight = learnt.clone();
-        let lengthscales = self.inputs.len() + self.options.singles.len();
+        let lengthscales = self.inputs.ncols() + self.options.singles.len();
         straight.parameters[lengthscales..lengthscales + 2].fill(-LARGEST_LOG);
         straight.bound = f64::INFINITY;
         straight.is_leading = false;
@@ -241,7 +318,7 @@ impl<'a> Process<'a> {
         let point = self.point(parameters);
         let scaled = self.scaled_variance(&point, variance);
         let mut room = self.room.borrow_mut();
-        let solved = self.solve(&point, &scaled, &mut room)?;
+        let solved = self.solve(parameters, &point, &scaled, &mut room)?;
         let mut precision = vec![0.0; solved.len()];
         room.factor.inverse_diagonal(&mut precision);
         Some(LeftOut {
@@ -261,8 +338,8 @@ impl<'a> Process<'a> {
         let n = self.target.len();
         let point = self.point(parameters);
         let mut room = self.room.borrow_mut();
-        let solved = self.solve(&point, &self.scaled_variance(&point, variance), &mut room)?;
-        let centres = Mat::from_fn(n, self.inputs.len(), |i, j| self.inputs[j][i]);
+        let solved = self.solve(parameters, &point, &self.scaled_variance(&point, variance), &mut room)?;
+        let centres = &self.inputs;
         let (mut mean, mut latent) = (Vec::new(), Vec::new());
         for start in (0..inputs.nrows()).step_by(BLOCK) {
             let block = inputs.subrows(start, BLOCK.min(inputs.nrows() - start));
@@ -290,13 +367,55 @@ impl<'a> Process<'a> {
     }
 }
 
-impl Evidence for Process<'_> {
-    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
+/// What is known of a point without its gradient.
+struct Valued {
+    point: Point,
+    solved: Vec<f64>,
+    scaled: Vec<f64>,
+    cost: f64,
+    /// How far lengthscales are from what is usual.
+    off: Vec<f64>,
+    second_moment: Vec<f64>,
+}
+
+impl Process<'_> {
+    fn value(&self, parameters: &[f64], variance: &[f64], room: &mut Room) -> Option<Valued> {
         let n = self.target.len();
         let point = self.point(parameters);
         let scaled = self.scaled_variance(&point, variance);
+        let solved = self.solve(parameters, &point, &scaled, room)?;
+        let fit: f64 = self.target.iter().zip(&solved).map(|(y, a)| y * a).sum();
+        // A row that counts twice has half the variance, and its own terms besides.
+        let repeats: f64 = (0..n)
+            .map(|i| {
+                self.row_weight[i] * (std::f64::consts::TAU * point.noise_scale * variance[i]).ln() - scaled[i].ln()
+            })
+            .sum();
+        let mut precision = vec![0.0; n];
+        room.factor.inverse_diagonal(&mut precision);
+        let second_moment: Vec<f64> = (0..n)
+            .map(|i| {
+                let residual = scaled[i] * solved[i];
+                residual * residual + (scaled[i] - scaled[i] * scaled[i] * precision[i]).max(0.0)
+            })
+            .collect();
+        let lengthscales = self.inputs.ncols() + self.options.singles.len();
+        let off: Vec<f64> = parameters[..lengthscales].iter().zip(self.usual()).map(|(l, usual)| l - usual).collect();
+        let prior: f64 = off.iter().map(|off| off * off).sum();
+        let cost = 0.5 * (fit + room.factor.log_determinant() + repeats + PRIOR_STRENGTH * prior);
+        cost.is_finite().then_some(Valued { point, solved, scaled, cost, off, second_moment })
+    }
+}
+
+impl Evidence for Process<'_> {
+    fn value(&self, parameters: &[f64], variance: &[f64]) -> Option<Value> {
+        let Valued { cost, second_moment, .. } = self.value(parameters, variance, &mut self.room.borrow_mut())?;
+        Some(Value { cost, second_moment })
+    }
+
+    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
         let mut room = self.room.borrow_mut();
-        let solved = self.solve(&point, &scaled, &mut room)?;
+        let Valued { point, solved, scaled, cost, off, second_moment } = self.value(parameters, variance, &mut room)?;
         let Room { inverse, factor, .. } = &mut *room;
         triangular_matmul(
             inverse.as_mut(),
@@ -309,32 +428,16 @@ impl Evidence for Process<'_> {
             1.0,
             self.par,
         );
-        let fit: f64 = self.target.iter().zip(&solved).map(|(y, a)| y * a).sum();
-        // A row that counts twice has half the variance, and its own terms besides.
-        let repeats: f64 = (0..n)
-            .map(|i| {
-                self.row_weight[i] * (std::f64::consts::TAU * point.noise_scale * variance[i]).ln() - scaled[i].ln()
-            })
-            .sum();
-        let second_moment: Vec<f64> = (0..n)
-            .map(|i| {
-                let residual = scaled[i] * solved[i];
-                residual * residual + (scaled[i] - scaled[i] * scaled[i] * inverse[(i, i)]).max(0.0)
-            })
-            .collect();
-        let lengthscales = self.inputs.len() + self.options.singles.len();
-        let off: Vec<f64> = parameters[..lengthscales].iter().zip(self.usual()).map(|(l, usual)| l - usual).collect();
-        let prior: f64 = off.iter().map(|off| off * off).sum();
-        let cost = 0.5 * (fit + room.factor.log_determinant() + repeats + PRIOR_STRENGTH * prior);
-        let mut gradient = self.gather(&point, &room, &solved);
+        let mut gradient = self.gather(&point, &mut room, &solved);
         gradient.iter_mut().zip(&off).for_each(|(slope, off)| *slope += PRIOR_STRENGTH * off);
-        if !self.options.per_input && !self.inputs.is_empty() {
-            let joint = &mut gradient[..self.inputs.len()];
+        if !self.options.per_input && self.inputs.ncols() > 0 {
+            let joint = &mut gradient[..self.inputs.ncols()];
             let mean = joint.iter().sum::<f64>() / joint.len() as f64;
             joint.fill(mean);
         }
-        gradient.push((0..n).map(|i| 0.5 * (self.row_weight[i] - second_moment[i] / scaled[i])).sum());
-        cost.is_finite().then_some(Evaluation { cost, gradient, second_moment })
+        let moments = second_moment.iter().zip(&scaled).zip(&self.row_weight);
+        gradient.push(moments.map(|((moment, scaled), weight)| 0.5 * (weight - moment / scaled)).sum());
+        Some(Evaluation { value: Value { cost, second_moment }, gradient })
     }
 
     fn control(&self) -> &Control {
@@ -344,12 +447,20 @@ impl Evidence for Process<'_> {
     fn row_weight(&self) -> &[f64] {
         &self.row_weight
     }
+
+    fn variance_bounds(&self) -> [f64; 2] {
+        self.options.variance_bounds()
+    }
 }
 
 /// The same rows without a curve: only the slopes and the noise move.
 struct Straight<'a>(&'a Process<'a>);
 
 impl Evidence for Straight<'_> {
+    fn value(&self, parameters: &[f64], variance: &[f64]) -> Option<Value> {
+        Evidence::value(self.0, parameters, variance)
+    }
+
     fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
         let mut evaluation = self.0.evaluate(parameters, variance)?;
         let held = parameters.len() - 2;
@@ -359,6 +470,10 @@ impl Evidence for Straight<'_> {
 
     fn row_weight(&self) -> &[f64] {
         self.0.row_weight()
+    }
+
+    fn variance_bounds(&self) -> [f64; 2] {
+        self.0.variance_bounds()
     }
 
     fn control(&self) -> &Control {
@@ -388,6 +503,7 @@ pub(super) mod tests {
             noise,
             must_bend: true,
             effort: Effort::Whole,
+            least_variance: 0.0,
             control,
         }
     }
@@ -411,7 +527,7 @@ pub(super) mod tests {
                 let moved = |sign: f64| {
                     let mut moved = values.clone();
                     moved[k] += sign * step;
-                    process.evaluate(&moved, &variance).unwrap().cost
+                    process.evaluate(&moved, &variance).unwrap().value.cost
                 };
                 let slope = (moved(1.0) - moved(-1.0)) / (2.0 * step);
                 assert!(
@@ -435,9 +551,9 @@ pub(super) mod tests {
         let repeated = Process::new(x.as_ref(), &y, &[1.0; 20], &twice, &options, Par::Seq);
         let a = counted.evaluate(&counted.start(), &[0.2; 20]).unwrap();
         let b = repeated.evaluate(&repeated.start(), &[0.2; 40]).unwrap();
-        assert!((a.cost - b.cost).abs() < 1e-9 * a.cost.abs());
+        assert!((a.value.cost - b.value.cost).abs() < 1e-9 * a.value.cost.abs());
         a.gradient.iter().zip(&b.gradient).for_each(|(a, b)| assert!((a - b).abs() < 1e-8 * (1.0 + a.abs())));
-        assert!((a.second_moment[3] - b.second_moment[23]).abs() < 1e-10);
+        assert!((a.value.second_moment[3] - b.value.second_moment[23]).abs() < 1e-10);
     }
 
     #[test]
@@ -449,7 +565,7 @@ pub(super) mod tests {
         let process = Process::new(x.as_ref(), &y, &[1.0; 25], &rows, &options, Par::Seq);
         let (values, variance) = (process.start(), vec![0.2; 25]);
         let [mean, latent] = process.predict(&values, &variance, x.as_ref(), true).unwrap();
-        let found = process.evaluate(&values, &variance).unwrap().second_moment;
+        let found = process.evaluate(&values, &variance).unwrap().value.second_moment;
         for i in 0..25 {
             assert!(((y[i] - mean[i]).powi(2) + latent[i] - found[i]).abs() < 1e-9);
         }

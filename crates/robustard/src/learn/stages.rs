@@ -39,12 +39,22 @@ pub(crate) struct CurveOptions<'a> {
     /// Seed of the rows that are learnt from.
     pub seed: u64,
     pub noise: Noise,
+    /// The least that noise can be.
+    pub least_variance: f64,
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     pub effort: Effort,
     /// What is known of the inputs from all rows, as a start.
     pub relevance: Option<&'a Relevance>,
     pub control: &'a Control,
+}
+
+impl CurveOptions<'_> {
+    /// Range of noise variances.
+    pub fn variance_bounds(&self) -> [f64; 2] {
+        let [low, high] = VARIANCE_BOUNDS;
+        [low.max(self.least_variance), high]
+    }
 }
 
 /// How much work is put into learning.
@@ -54,7 +64,7 @@ pub enum Effort {
     Sketch,
     /// All stages.
     Whole,
-    /// Only the noise, for a curve that is known.
+    /// Only the noise, for a curve that is known, from the same rows.
     Settle,
 }
 
@@ -105,7 +115,7 @@ pub(crate) fn learn_curve(
         let rows = stage.target.len();
         let left_out = left_out_of_all(stage, &progress, inputs, target, order)?;
         let rule = progress.noise.variance_rule();
-        let [low, high] = VARIANCE_BOUNDS;
+        let [low, high] = options.variance_bounds();
         let errors = left_out.residual.iter().zip(&left_out.latent_variance);
         let mut noise_variance: Vec<f64> = errors.map(|(r, q)| rule(r * r + q).clamp(low, high)).collect();
         order[..rows].iter().zip(&progress.variance).for_each(|(&row, variance)| noise_variance[row] = *variance);
@@ -117,8 +127,12 @@ pub(crate) fn learn_curve(
     };
     let known = from.filter(|from| from.order == order);
     let (mut stage, mut progress) = if let Some(from) = known {
-        let is_sketch = options.effort == Effort::Sketch && !is_one_stage;
-        let stage = process(if is_sketch { first } else { last });
+        let rows = match options.effort {
+            Effort::Sketch if !is_one_stage => first,
+            Effort::Settle => from.rows,
+            _ => last,
+        };
+        let stage = process(rows);
         let rows = stage.target.len();
         let parameters = from.parameters.clone();
         let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
@@ -130,8 +144,9 @@ pub(crate) fn learn_curve(
             let LeftOut { residual, latent_variance } = &from.left_out;
             let moment = |&row: &usize| residual[row].powi(2) + latent_variance[row];
             let moments: Vec<f64> = order[..rows].iter().map(moment).collect();
-            progress.noise.start_at(&moments, VARIANCE_BOUNDS);
-            update_noise(&mut progress.noise, &mut progress.variance, &moments, &stage.row_weight);
+            let bounds = options.variance_bounds();
+            progress.noise.start_at(&moments, bounds);
+            update_noise(&mut progress.noise, &mut progress.variance, &moments, &stage.row_weight, bounds);
         }
         (stage, progress)
     } else {

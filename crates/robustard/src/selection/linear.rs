@@ -18,8 +18,17 @@ const UNCONFIRMED: f64 = 3.5;
 /// Least variance of a start, of a standardized target.
 const LEAST_VARIANCE: f64 = 1e-8;
 
+/// How many noise models are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Care {
+    /// Shared and contaminated noise, from one start.
+    Plain,
+    /// All, from several starts.
+    Full,
+}
+
 /// The best fit of the given features over noise models, the noise as given if it is not to be chosen.
-pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
+pub(super) fn best(work: &Work<'_>, kind: FeatureKind, care: Care) -> Result<Best, Error> {
     let given = work.recipe.settings();
     let fit = |settings: &Settings, start: Option<Start>, set_aside: Vec<usize>| {
         let learnt = work.learn(kind, settings.noise)?;
@@ -44,9 +53,12 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
     }
     let (first, of_first) = described(first);
     let (mut candidates, mut compared) = (vec![first], vec![of_first]);
-    let mut noises = vec![Noise::Contaminated, Noise::ContaminatedT(Degrees::Learned)];
+    let mut noises = vec![Noise::Contaminated];
+    if care == Care::Full {
+        noises.push(Noise::ContaminatedT(Degrees::Learned));
+    }
     // Where lengthscales are learnt for each, Student-t noise is left to the models that nest it.
-    if !kind.learns(work.recipe.lengthscale()) {
+    if care == Care::Full && !kind.learns(work.recipe.lengthscale()) {
         noises.push(Noise::default());
     }
     for noise in noises {
@@ -58,7 +70,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind) -> Result<Best, Error> {
         compared.push(of_candidate);
     }
     let is_lines = kind == FeatureKind::linear();
-    if is_lines && !work.control.is_stopped() && choose_noise(work, &candidates).0 == 0 {
+    if is_lines && care == Care::Full && !work.control.is_stopped() && choose_noise(work, &candidates).0 == 0 {
         // Noise with outliers has many optima: another start, from a fit without the half of the rows that fits worse.
         let errors: Vec<f64> = candidates[0].residual.iter().map(|r| r.abs()).collect();
         let start = start_from(&fit(&shared, None, worse_half(&errors))?.fit);
@@ -146,7 +158,11 @@ fn choose_noise(work: &Work<'_>, candidates: &[Waiting]) -> (usize, Reason) {
             [place, 0].map(|place| candidates[place].residual.as_slice()),
         ),
     };
-    if choice.is_robust() { (place, Reason::RobustNoiseGains { noise, gain }) } else { (0, choice.why_shared(noise)) }
+    if choice.explains_no_less() {
+        (place, Reason::RobustNoiseGains { noise, gain })
+    } else {
+        (0, choice.why_shared(noise))
+    }
 }
 
 /// Rows far from the others in their inputs can draw a fit to themselves. They are left out at first, and only those that the

@@ -17,20 +17,18 @@ mod linear;
 mod reasons;
 mod smooth;
 
-use robustard_engine::Status;
 use robustard_engine::metrics::mean;
+use robustard_engine::{LeftOut, Status};
 
 use self::distance::few_far_rows;
 pub use self::reasons::{Compared, Reason, Selection};
 use crate::Error;
 use crate::features::{FeatureKind, SmoothKind};
-use crate::fitted::Fit;
+use crate::fitted::{Fit, error_densities};
 use crate::recipe::Choice;
 use crate::scaling::MEDIAN_TO_DEVIATION;
 use crate::work::{Candidate, Work};
 
-/// Gain of robust noise in nats per row, found from few rows, that more rows need not confirm.
-const CLEAR_GAIN: f64 = 0.5;
 /// Fewer rows have no curve.
 const LEAST_CURVE_ROWS: usize = 30;
 /// Gain of a curve in nats per row below which lines are kept, which can be read: errors would be smaller by one in a hundred.
@@ -97,67 +95,102 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
 /// The best of what the recipe leaves open.
 fn best(work: &Work<'_>) -> Result<Best, Error> {
     match work.recipe.features() {
-        Choice::Given(FeatureKind::Smooth(kind)) if work.recipe.noise().is_auto() => {
-            Ok(smooth::best(work, kind, false, &[])?.map_err(|_| crate::features::FeatureError::NotLearnt)?)
-        }
-        Choice::Given(kind) => linear::best(work, kind),
+        Choice::Given(FeatureKind::Smooth(kind)) if work.recipe.noise().is_auto() => smooth::best(work, kind),
+        Choice::Given(kind) => linear::best(work, kind, linear::Care::Full),
         Choice::Auto => lines_or_curve(work),
     }
 }
 
 fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
-    let lines = linear::best(work, FeatureKind::linear())?;
-    let with = |lines: Best, reason| Best { reasons: [lines.reasons, vec![reason]].concat(), ..lines };
+    // A curve has to be better than lines of plain noise; only if it is not, all of their noise models are compared.
+    let lines = linear::best(work, FeatureKind::linear(), linear::Care::Plain)?;
+    let fallen_back = |compared: Vec<Compared>, reason| {
+        let lines = linear::best(work, FeatureKind::linear(), linear::Care::Full)?;
+        let compared = [lines.compared, compared].concat();
+        Ok(Best { reasons: [vec![reason], lines.reasons].concat(), compared, ..lines })
+    };
     if work.control.is_stopped() {
         return Ok(lines);
     }
     let rows = work.dataset.distinct_rows();
     if rows < LEAST_CURVE_ROWS {
-        return Ok(with(lines, Reason::TooFewRowsForCurve { rows }));
+        return fallen_back(Vec::new(), Reason::TooFewRowsForCurve { rows });
     }
     let kind = SmoothKind::default();
+    let least = work.least_variance();
+    let silent = [few_far_rows(work.dataset), work.dataset.copied_rows()].concat();
     let curve = match work.recipe.noise() {
         Choice::Auto => {
             let errors = &lines.candidate.fit.diagnostics().loo_residual;
             let errors = errors.iter().map(|error| work.scale().standard_difference(*error));
-            smooth::best(work, kind, true, &errors.collect::<Vec<f64>>())?
+            let learnt = match smooth::learn(work, kind, true, &errors.collect::<Vec<f64>>())? {
+                // What was not finished is not compared.
+                _ if work.control.is_stopped() => return Ok(lines),
+                Err(why_not) => return fallen_back(Vec::new(), why_not),
+                Ok(learnt) => learnt,
+            };
+            // A curve that was learnt from some rows would gain a little from the others.
+            let of_curve = Said { left_out: &learnt.learnt.left_out, inlier: learnt.learnt.start.noise.variance(0.0) };
+            let gains = Gains::of(&lines.candidate.fit, of_curve, &learnt.set_aside, &silent, least);
+            let more = if learnt.learnt.rows < work.dataset.row_count() { 2.0 * gains.standard_error } else { 0.0 };
+            if !gains.is_curve(more) {
+                return fallen_back(learnt.compared, gains.reason(false));
+            }
+            smooth::fit(work, learnt)?
         }
-        Choice::Given(_) => Ok(linear::best(work, FeatureKind::Smooth(kind))?),
+        Choice::Given(_) => linear::best(work, FeatureKind::Smooth(kind), linear::Care::Full)?,
     };
-    match curve {
-        // What was not finished is not compared.
-        _ if work.control.is_stopped() => Ok(lines),
-        Ok(curve) => {
-            let silent = [few_far_rows(work.dataset), work.dataset.copied_rows()].concat();
-            Ok(choose_features(lines, curve, &silent))
-        }
-        Err(why_not) => Ok(with(lines, why_not)),
+    if work.control.is_stopped() {
+        return Ok(lines);
     }
+    let fit = &curve.candidate.fit;
+    let of_curve = Said { left_out: &fit.left_out(), inlier: fit.model.inlier_variance() };
+    let gains = Gains::of(&lines.candidate.fit, of_curve, &fit.set_aside, &silent, least);
+    if !gains.is_curve(0.0) {
+        return fallen_back(curve.compared, gains.reason(false));
+    }
+    let place = lines.compared.len() + curve.place;
+    let reasons = [vec![gains.reason(true)], curve.reasons].concat();
+    Ok(Best { compared: [lines.compared, curve.compared].concat(), place, reasons, ..curve })
 }
 
-/// Rows far from the others in their inputs have no say, since a curve can bend to any of them, and no row that has copies.
-fn choose_features(lines: Best, curve: Best, silent: &[usize]) -> Best {
-    let mut kept = curve.candidate.fit.kept();
-    silent.iter().for_each(|&row| kept[row] = 0.0);
-    let [line, bent] = [&lines, &curve].map(|best| best.candidate.fit.error_densities(&kept));
-    let gains: Vec<f64> = bent
-        .iter()
-        .zip(&line)
-        .zip(&kept)
-        .filter(|(_, kept)| **kept > 0.0)
-        .map(|((bent, line), _)| bent - line)
-        .collect();
-    let (gain, standard_error) = mean_and_error(&gains);
-    let is_curve = gain > standard_error.max(LEAST_CURVE_GAIN);
-    let reason = if is_curve {
-        Reason::CurveGains { gain, standard_error }
-    } else {
-        Reason::CurveGainsTooLittle { gain, standard_error }
-    };
-    let place = if is_curve { lines.compared.len() + curve.place } else { lines.place };
-    let reasons = [vec![reason], if is_curve { curve.reasons } else { lines.reasons }].concat();
-    let candidate = if is_curve { curve.candidate } else { lines.candidate };
-    Best { candidate, compared: [lines.compared, curve.compared].concat(), place, reasons }
+/// What a fit says of left-out rows.
+struct Said<'a> {
+    left_out: &'a LeftOut,
+    inlier: f64,
+}
+
+/// What a curve gains on lines, in nats per left-out row.
+struct Gains {
+    gain: f64,
+    standard_error: f64,
+}
+
+impl Gains {
+    /// Rows far from the others in their inputs have no say, since a curve can bend to any of them, and no row that has copies.
+    fn of(lines: &Fit, curve: Said<'_>, set_aside: &[usize], silent: &[usize], least: f64) -> Self {
+        let mut kept = vec![1.0; curve.left_out.residual.len()];
+        set_aside.iter().chain(silent).for_each(|&row| kept[row] = 0.0);
+        let of_lines = Said { left_out: &lines.left_out(), inlier: lines.model.inlier_variance() };
+        let [line, bent] = [of_lines, curve].map(|said| error_densities(said.left_out, &kept, said.inlier, least));
+        let gains = bent.iter().zip(&line).zip(&kept).filter(|(_, kept)| **kept > 0.0);
+        let (gain, standard_error) = mean_and_error(&gains.map(|((bent, line), _)| bent - line).collect::<Vec<f64>>());
+        Self { gain, standard_error }
+    }
+
+    /// Whether a curve is worth it, if it gains so much more than is known.
+    fn is_curve(&self, more: f64) -> bool {
+        self.gain + more > self.standard_error.max(LEAST_CURVE_GAIN)
+    }
+
+    fn reason(&self, is_curve: bool) -> Reason {
+        let Self { gain, standard_error } = *self;
+        if is_curve {
+            Reason::CurveGains { gain, standard_error }
+        } else {
+            Reason::CurveGainsTooLittle { gain, standard_error }
+        }
+    }
 }
 
 /// The mean and its standard error.
@@ -184,9 +217,16 @@ impl NoiseChoice {
         self.gain * self.rows > self.rows.ln()
     }
 
-    fn is_robust(&self) -> bool {
+    /// Whether robust noise is better, and explains no less.
+    fn explains_no_less(&self) -> bool {
         let (more, standard_error) = self.explained;
-        self.is_certain() && (self.is_crowd || more >= -standard_error)
+        self.is_certain() && more >= -standard_error
+    }
+
+    /// Whether robust noise is better and explains more, or sees a crowd: rows are set aside by it.
+    fn explains_more(&self) -> bool {
+        let (more, standard_error) = self.explained;
+        self.is_certain() && (self.is_crowd || more > standard_error)
     }
 
     fn why_shared(&self, noise: robustard_engine::Noise) -> Reason {

@@ -2,13 +2,12 @@
 
 use robustard_engine::math::order::median;
 use robustard_engine::metrics::{mean, rmse};
-use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 
 use super::large::BEYOND_ALL;
 use super::linear::worse_half;
 use super::{
-    Best, CLEAR_GAIN, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error,
+    Best, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error, weighted_mean,
 };
 use crate::Error;
 use crate::design::TargetScale;
@@ -28,24 +27,59 @@ const ROWS_PER_LENGTHSCALE: usize = 10;
 /// Standard errors by which inputs as a glance at all rows shows them have to be better than inputs that are all alike.
 const CLEARLY_BETTER: f64 = 2.0;
 /// How often the rows set aside are looked at again.
-const PASSES: usize = 4;
+const PASSES: usize = 6;
+/// A curve is learnt again when more than this share of the rows has been set aside or taken back since.
+const MANY_CHANGED: f64 = 0.03;
+/// Relative change of precisions and noise from which on a fit of a curve, which begins where learning has ended, has converged.
+const CURVE_TOLERANCE: f64 = 1e-2;
 
-/// The best smooth fit; if it only has to be there when the table bends, possibly why there is none.
-pub(super) fn best(
+/// A curve that was learnt, to be fitted to all rows.
+pub(super) struct Learnt {
+    pub learnt: LearntSmooth,
+    pub set_aside: Vec<usize>,
+    pub compared: Vec<Compared>,
+    kind: SmoothKind,
+    reasons: Vec<Reason>,
+}
+
+/// The best smooth fit.
+pub(super) fn best(work: &Work<'_>, kind: SmoothKind) -> Result<Best, Error> {
+    let learnt = learn(work, kind, false, &[])?.map_err(|_| FeatureError::NotLearnt)?;
+    fit(work, learnt)
+}
+
+/// Fits a learnt curve to all rows.
+pub(super) fn fit(work: &Work<'_>, learnt: Learnt) -> Result<Best, Error> {
+    let Learnt { learnt, set_aside, mut compared, kind, reasons } = learnt;
+    let given = work.recipe.settings().clone().with_shared_noise();
+    let tolerance = if given.tolerance == Settings::default().tolerance { CURVE_TOLERANCE } else { given.tolerance };
+    let [low, high] = given.noise_variance_bounds;
+    let noise_variance_bounds = [low.max(work.least_variance()), high];
+    let initial_noise_variance = given.initial_noise_variance.max(noise_variance_bounds[0]);
+    let settings =
+        Settings { base_noise: BaseNoise::LeftOut, tolerance, noise_variance_bounds, initial_noise_variance, ..given };
+    let learning = work.smooth(kind, &learnt)?;
+    drop(learnt);
+    let candidate = work.fit(FeatureKind::Smooth(kind), learning, &settings, set_aside)?;
+    compared.push(describe(&candidate.fit));
+    Ok(Best { candidate, place: compared.len() - 1, compared, reasons })
+}
+
+/// Learns the best curve, beside lines with the given errors if there are any; if it only has to be there when the table bends,
+/// possibly why there is none.
+pub(super) fn learn(
     work: &Work<'_>,
     kind: SmoothKind,
     must_bend: bool,
     line_errors: &[f64],
-) -> Result<Result<Best, Reason>, Error> {
+) -> Result<Result<Learnt, Reason>, Error> {
     let [contaminated, shared_noise] = [Noise::Contaminated, Noise::Shared];
     let is_crowded = ROWS_PER_LENGTHSCALE * 2 * work.dataset.input_count() > SKETCH_ROWS.min(work.dataset.row_count());
     let screened = (is_crowded && !line_errors.is_empty()).then(|| work.relevance(line_errors));
     let screened = screened.filter(Relevance::is_telling);
     let line_errors: Vec<f64> = line_errors.iter().map(|error| error.abs()).collect();
-    let is_lumpy = work.dataset.target_is_lumpy();
-    let robust_noise = if is_lumpy { shared_noise } else { contaminated };
     let learn_about = |relevance, noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
-        work.learn_smooth(&SmoothOptions { kind, must_bend, effort, from, relevance }, noise, set_aside)
+        work.learn_smooth(&SmoothOptions { must_bend, effort, from, relevance }, noise, set_aside)
     };
     // Two guesses about the inputs: all alike, and what a glance at all rows shows. Rows that neither has seen decide.
     let first = |noise, set_aside: &[usize], must_bend| {
@@ -65,10 +99,12 @@ pub(super) fn best(
     };
     // Noise with outliers has many optima. Wrong rows that lines tell apart are another start.
     let suspects = suspects(&line_errors);
-    let (sketch, relevance) = match first(robust_noise, &[], must_bend) {
+    let (sketch, relevance) = match first(contaminated, &[], must_bend) {
         (Err(Error::Features(FeatureError::Straight { .. })), _) if !suspects.is_empty() => {
-            first(robust_noise, &[], false)
+            first(contaminated, &[], false)
         }
+        // Where many rows share a target, noise with outliers may take all others for wrong.
+        (Err(Error::Features(FeatureError::Straight { .. })), _) => first(shared_noise, &[], must_bend),
         sketch => sketch,
     };
     let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
@@ -89,105 +125,98 @@ pub(super) fn best(
     if must_bend && is_stopped() {
         return Ok(Err(Reason::Interrupted));
     }
-    let fit = |learnt: LearntSmooth, set_aside| {
-        let given = work.recipe.settings().clone().with_shared_noise();
-        let settings = Settings { base_noise: BaseNoise::LeftOut, ..given };
-        let learning = work.smooth(learnt.map, learnt.start);
-        work.fit(FeatureKind::Smooth(kind), learning, &settings, set_aside)
+    let shared = if robust.start.noise.is_shared() {
+        let shared = robust;
+        robust = learn(contaminated, &[], Effort::Sketch, Some(&shared))?;
+        shared
+    } else {
+        learn(shared_noise, &[], Effort::Sketch, Some(&robust))?
     };
-    let cut_short = |learnt| {
-        if must_bend {
-            return Ok(Err(Reason::Interrupted));
+    let mut choice = compare(work, &robust, &shared);
+    if !choice.explains_more() && !is_stopped() {
+        let other = match &trimmed {
+            Some(trimmed) => learn(contaminated, &[], Effort::Sketch, Some(trimmed))?,
+            None => {
+                // Or the half of the rows that fits better.
+                let half = worse_half(&errors_in_deviations(&shared));
+                let trimmed = learn(shared_noise, &half, Effort::Settle, Some(&shared))?;
+                learn(contaminated, &[], Effort::Settle, Some(&trimmed))?
+            }
+        };
+        if other.evidence > robust.evidence {
+            robust = other;
+            choice = compare(work, &robust, &shared);
         }
-        Ok(Ok(Best::only(fit(learnt, Vec::new())?, Vec::new())))
-    };
-    if is_lumpy {
-        let learnt = learn(shared_noise, &[], Effort::Whole, Some(&robust))?;
-        return Ok(Ok(Best::only(fit(learnt, Vec::new())?, vec![Reason::FewTargetValues])));
     }
-    let mut learnt = learn(shared_noise, &[], Effort::Sketch, Some(&robust))?;
     if is_stopped() {
-        return cut_short(learnt);
+        let cut_short =
+            Learnt { learnt: shared, set_aside: Vec::new(), compared: Vec::new(), kind, reasons: Vec::new() };
+        return Ok(if must_bend { Err(Reason::Interrupted) } else { Ok(cut_short) });
     }
-    let compare = |robust: &LearntSmooth, shared: &LearntSmooth| NoiseChoice {
-        gain: robust.evidence - shared.evidence,
-        rows: shared.rows as f64,
+    let compared = [(&robust, contaminated), (&shared, shared_noise)]
+        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale()))
+        .to_vec();
+    if choice.explains_more() {
+        let target = work.standard_target();
+        let learn = |noise, rows: &[usize], effort, from: &LearntSmooth| learn(noise, rows, effort, Some(from));
+        let (learnt, set_aside) = set_wrong_rows_aside(&robust, target, work.least_variance(), is_stopped, learn)?;
+        let set_aside = union(set_aside, work.far_targets());
+        let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
+        let (more, standard_error) = explained_more(target, work.dataset.weights(), residuals);
+        // Setting rows aside can lead to a curve for which more and more rows are wrong.
+        if more >= -standard_error {
+            let reason = match set_aside.len() {
+                0 => Reason::NoErrorStandsApart,
+                rows => {
+                    let limit = least_set_aside(&learnt, &set_aside);
+                    Reason::GrossErrorsSetAside { rows, limit, gain: choice.gain }
+                }
+            };
+            return Ok(Ok(Learnt { learnt, set_aside, compared, kind, reasons: vec![reason] }));
+        }
+        choice.explained = (more, standard_error);
+    }
+    let learnt = learn(shared_noise, &[], Effort::Whole, Some(&shared))?;
+    let set_aside = union(learnt.rare_errors(BEYOND_ALL), work.far_targets());
+    let rare = (!set_aside.is_empty()).then_some(Reason::RareErrorsSetAside { rows: set_aside.len() });
+    let reasons = [choice.why_shared(contaminated)].into_iter().chain(rare).collect();
+    Ok(Ok(Learnt { learnt, set_aside, compared, kind, reasons }))
+}
+
+/// Log densities of all rows, those that the curve was learnt from without themselves.
+fn densities(learnt: &LearntSmooth) -> Vec<f64> {
+    let inlier = learnt.start.noise.variance(0.0);
+    let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
+    errors.map(|(r, q)| learnt.start.noise.log_density(*r, *q, inlier)).collect()
+}
+
+fn compare(work: &Work<'_>, robust: &LearntSmooth, shared: &LearntSmooth) -> NoiseChoice {
+    let gains: Vec<f64> =
+        densities(robust).iter().zip(densities(shared)).map(|(robust, shared)| robust - shared).collect();
+    let once = vec![1.0; gains.len()];
+    let weight = work.dataset.weights().unwrap_or(&once);
+    NoiseChoice {
+        gain: weighted_mean(&gains, weight),
+        rows: weight.iter().sum(),
         is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
         explained: explained_more(
             work.standard_target(),
             work.dataset.weights(),
             [&robust.left_out.residual, &shared.left_out.residual],
         ),
-    };
-    let first_choice = compare(&robust, &learnt);
-    let is_clear = first_choice.gain > CLEAR_GAIN && first_choice.is_robust();
-    if !is_clear {
-        robust = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
-        learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
-        if is_stopped() {
-            return cut_short(learnt);
-        }
-        if !compare(&robust, &learnt).is_robust() {
-            let other = match &trimmed {
-                Some(trimmed) => learn(contaminated, &[], Effort::Whole, Some(trimmed))?,
-                None => {
-                    // Or the half of the rows that fits better.
-                    let half = worse_half(&errors_in_deviations(&learnt));
-                    let trimmed = learn(shared_noise, &half, Effort::Settle, Some(&learnt))?;
-                    learn(contaminated, &[], Effort::Settle, Some(&trimmed))?
-                }
-            };
-            if other.evidence > robust.evidence {
-                robust = other;
-            }
-        }
     }
-    if is_stopped() {
-        return cut_short(learnt);
-    }
-    let choice = compare(&robust, &learnt);
-    let gain = choice.gain;
-    let zeros = vec![0.0; work.dataset.row_count()];
-    let error = |learnt: &LearntSmooth| rmse(&learnt.left_out.residual, &zeros);
-    let mut compared = [(&robust, contaminated), (&learnt, shared_noise)]
-        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale(), error(learnt)))
-        .to_vec();
-    let (set_aside, reasons) = if choice.is_robust() {
-        let set_aside;
-        let whole = learn(contaminated, &[], Effort::Whole, Some(&robust))?;
-        let learn =
-            |set_aside: &[usize], effort, from: &LearntSmooth| learn(shared_noise, set_aside, effort, Some(from));
-        (learnt, set_aside) = set_wrong_rows_aside(whole, work.standard_target(), is_stopped, learn)?;
-        let reason = match set_aside.len() {
-            0 => Reason::NoErrorStandsApart,
-            rows => Reason::GrossErrorsSetAside { rows, limit: least_set_aside(&learnt, &set_aside), gain },
-        };
-        (set_aside, vec![reason])
-    } else {
-        if is_clear {
-            learnt = learn(shared_noise, &[], Effort::Whole, Some(&learnt))?;
-        }
-        let rare = learnt.rare_errors(BEYOND_ALL);
-        let found = (!rare.is_empty()).then_some(Reason::RareErrorsSetAside { rows: rare.len() });
-        (rare, [choice.why_shared(contaminated)].into_iter().chain(found).collect())
-    };
-    let candidate = fit(learnt, set_aside)?;
-    compared.push(describe(&candidate.fit));
-    Ok(Ok(Best { candidate, place: compared.len() - 1, compared, reasons }))
 }
 
-fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale: TargetScale, error: f64) -> Compared {
-    let inlier = learnt.start.noise.variance(0.0);
-    let errors = learnt.left_out.residual.iter().zip(&learnt.left_out.latent_variance);
-    let densities: Vec<f64> = errors.map(|(r, q)| learnt.start.noise.log_density(*r, *q, inlier)).collect();
+fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale: TargetScale) -> Compared {
+    let zeros = vec![0.0; learnt.left_out.residual.len()];
     Compared {
         features: FeatureKind::Smooth(kind),
         learnt_from: Some(learnt.rows),
         noise,
         set_aside: 0,
         bound: scale.log_density(learnt.evidence, 1.0),
-        loo_rmse: scale.difference(error),
-        loo_log_density: scale.log_density(mean(&densities), 1.0),
+        loo_rmse: scale.difference(rmse(&learnt.left_out.residual, &zeros)),
+        loo_log_density: scale.log_density(mean(&densities(learnt)), 1.0),
         chosen: false,
     }
 }
@@ -195,46 +224,57 @@ fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale:
 /// Learns the curve without the rows that are wrong by their left-out errors: those with gross errors, and then, if predictions explain
 /// no less without them, those that are more likely wrong than right.
 fn set_wrong_rows_aside(
-    robust: LearntSmooth,
+    robust: &LearntSmooth,
     target: &[f64],
+    least_variance: f64,
     is_stopped: impl Fn() -> bool,
-    learn: impl Fn(&[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
+    learn: impl Fn(Noise, &[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
 ) -> Result<(LearntSmooth, Vec<usize>), Error> {
+    let first = gross_at_first(&errors_in_deviations(robust));
+    let mut learnt = learn(Noise::Shared, &first, Effort::Whole, robust)?;
+    let mut gross = first.clone();
     // Until the rows stay the same.
-    let settle = |mut learnt: LearntSmooth, mut set_aside: Vec<usize>, find: fn(&[f64], &[usize]) -> Vec<usize>| {
-        for _ in 0..PASSES {
-            learnt = learn(&set_aside, Effort::Settle, &learnt)?;
-            if is_stopped() {
-                return Ok((learnt, set_aside));
-            }
-            let found = find(&errors_in_deviations(&learnt), &set_aside);
-            if std::mem::replace(&mut set_aside, found.clone()) == found {
-                break;
-            }
+    for _ in 0..PASSES {
+        let least = least_variance / learnt.start.noise.variance(0.0);
+        let found = gross_errors(&errors_in_deviations(&learnt), &gross, least);
+        if found == gross || is_stopped() {
+            break;
         }
-        learnt = learn(&set_aside, Effort::Whole, &learnt)?;
-        let found = find(&errors_in_deviations(&learnt), &set_aside);
-        if found != set_aside {
-            learnt = learn(&found, Effort::Settle, &learnt)?;
-        }
-        Ok::<_, Error>((learnt, found))
-    };
-    let first = gross_at_first(&errors_in_deviations(&robust));
-    let (learnt, gross) = settle(robust, first, gross_errors)?;
-    let likely = likely_wrong(&errors_in_deviations(&learnt), &gross);
-    if likely == gross || is_stopped() {
-        return Ok((learnt, gross));
+        gross = found;
+        learnt = learn(Noise::Shared, &gross, Effort::Settle, &learnt)?;
     }
-    let (other, likely) = settle(learnt.clone(), likely, likely_wrong)?;
+    // The others may have been of two populations, beside tails of any weight.
+    let mixed = learn(Noise::ContaminatedT(Degrees::Learned), &gross, Effort::Settle, &learnt)?;
+    let likely = likely_wrong(&mixed, &gross);
+    let other = learn(Noise::Shared, &likely, Effort::Settle, &learnt)?;
     // Gross errors would drown what is lost elsewhere.
     let others = |values: &[f64]| -> Vec<f64> {
         let mut is_gross = vec![false; values.len()];
         gross.iter().for_each(|&row| is_gross[row] = true);
         values.iter().zip(is_gross).filter(|(_, is_gross)| !is_gross).map(|(value, _)| *value).collect()
     };
-    let target = others(target);
     let [before, after] = [&learnt, &other].map(|learnt| others(&learnt.left_out.residual));
-    Ok(if explained_more(&target, None, [&after, &before]).0 >= 0.0 { (other, likely) } else { (learnt, gross) })
+    let is_better = explained_more(&others(target), None, [&after, &before]).0 >= 0.0;
+    let (learnt, set_aside) = if is_better { (other, likely) } else { (learnt, gross) };
+    if changes(&first, &set_aside) as f64 > MANY_CHANGED * target.len() as f64 && !is_stopped() {
+        return Ok((learn(Noise::Shared, &set_aside, Effort::Whole, &learnt)?, set_aside));
+    }
+    Ok((learnt, set_aside))
+}
+
+/// The rows of both lists, in order.
+fn union(one: Vec<usize>, other: Vec<usize>) -> Vec<usize> {
+    let mut all = [one, other].concat();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// How many rows are in one of two ordered lists only.
+fn changes(one: &[usize], other: &[usize]) -> usize {
+    let missing =
+        |from: &[usize], in_list: &[usize]| from.iter().filter(|row| in_list.binary_search(row).is_err()).count();
+    missing(one, other) + missing(other, one)
 }
 
 /// The smallest error among the rows set aside, in standard deviations of the rows kept.
@@ -252,25 +292,16 @@ fn kept_variance(errors: &[f64], set_aside: &[usize]) -> f64 {
 }
 
 /// The rows whose errors are gross by the standard deviation of the rows kept so far.
-fn gross_errors(errors: &[f64], set_aside: &[usize]) -> Vec<usize> {
-    beyond(errors, GROSS * kept_variance(errors, set_aside).sqrt())
+fn gross_errors(errors: &[f64], set_aside: &[usize], least_variance: f64) -> Vec<usize> {
+    beyond(errors, GROSS * kept_variance(errors, set_aside).max(least_variance).sqrt())
 }
 
-/// Those, and of the others the ones that are more likely of another population than of any Student-t noise.
-fn likely_wrong(errors: &[f64], set_aside: &[usize]) -> Vec<usize> {
-    /// Improvements of share, sizes and tails; few change by then.
-    const ROUNDS: usize = 100;
-    const BOUNDS: [f64; 2] = [1e-10, 1e10];
-    let variance = kept_variance(errors, set_aside);
-    let limit = GROSS * variance.sqrt();
-    let others: Vec<f64> = errors.iter().filter(|error| **error <= limit).map(|error| error * error).collect();
-    let mut noise = NoiseModel::new(Noise::ContaminatedT(Degrees::Learned), variance.clamp(BOUNDS[0], BOUNDS[1]));
-    let once = vec![1.0; others.len()];
-    (0..ROUNDS).for_each(|_| {
-        noise.fit_parameters(&others, &once, BOUNDS);
-    });
-    let is_likely = |error: f64| noise.outlier_probability(error * error).is_some_and(|probability| probability > 0.5);
-    (0..errors.len()).filter(|&row| errors[row] > limit || is_likely(errors[row])).collect()
+/// Gross errors, and of the others those that are more likely of another population than of Student-t noise.
+fn likely_wrong(mixed: &LearntSmooth, gross: &[usize]) -> Vec<usize> {
+    let (noise, inlier) = (mixed.start.noise, mixed.start.noise.variance(0.0));
+    let errors = errors_in_deviations(mixed);
+    let is_likely = |error: f64| noise.outlier_probability(inlier * error * error).is_some_and(|p| p > 0.5);
+    (0..errors.len()).filter(|row| gross.binary_search(row).is_ok() || is_likely(errors[*row])).collect()
 }
 
 fn beyond(errors: &[f64], limit: f64) -> Vec<usize> {
