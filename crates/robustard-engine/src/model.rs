@@ -201,10 +201,11 @@ impl FittedModel {
     }
 
     /// Learns the noise of predictions again, if it is that of left-out rows ([`BaseNoise::LeftOut`]), where rows have `more`
-    /// variance than the features carry (one value per row, or none) and count as often as `weight` says.
-    pub fn calibrate(&mut self, more: &[f64], weight: &[f64]) {
+    /// variance than the features carry (one value per row, or none) and count as often as `weight` says; errors of new rows are
+    /// `stretch` times as large.
+    pub fn calibrate(&mut self, more: &[f64], weight: &[f64], stretch: f64) {
         if self.base_noise == BaseNoise::LeftOut {
-            self.predictive_noise = self.noise_of_left_out(more, weight);
+            self.predictive_noise = self.noise_of_left_out(more, weight, stretch);
         }
     }
 
@@ -228,10 +229,10 @@ impl FittedModel {
     }
 
     /// The noise that explains the errors of rows predicted from the others, which count as often as `weight` says.
-    fn noise_of_left_out(&self, more: &[f64], weight: &[f64]) -> PredictiveNoise {
+    fn noise_of_left_out(&self, more: &[f64], weight: &[f64], stretch: f64) -> PredictiveNoise {
         let rows = PredictiveNoise::looked_at(weight.len()).map(|row| {
             let (residual, latent_variance) = self.left_out_row(row, more);
-            (residual, latent_variance, weight[row])
+            (stretch * residual, latent_variance, weight[row])
         });
         PredictiveNoise::learn_from(rows, self.inlier_variance)
     }
@@ -309,7 +310,7 @@ impl FittedModel {
                 | NoiseModel::ContaminatedT(ContaminatedT { scale, degrees, .. }),
             ) => PredictiveNoise::StudentT { scale, degrees },
             (BaseNoise::Inlier, _) => PredictiveNoise::Normal { variance: self.inlier_variance },
-            (BaseNoise::LeftOut, _) => self.noise_of_left_out(&[], &self.rows.weight),
+            (BaseNoise::LeftOut, _) => self.noise_of_left_out(&[], &self.rows.weight, 1.0),
         }
     }
 

@@ -169,9 +169,9 @@ fn more_variance_is_added_to_left_out_rows() {
     assert_ne!(plain.loo_log_density, wider.loo_log_density);
     let before = model.predictive_noise(BaseNoise::LeftOut);
     let weight = model.rows().weight.clone();
-    model.calibrate(&[], &weight);
+    model.calibrate(&[], &weight, 1.0);
     assert_eq!(model.predictive_noise(BaseNoise::LeftOut), before);
-    model.calibrate(&more, &weight);
+    model.calibrate(&more, &weight, 1.0);
     assert_ne!(model.predictive_noise(BaseNoise::LeftOut), before);
 }
 

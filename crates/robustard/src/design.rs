@@ -276,6 +276,16 @@ impl Design {
         precisions
     }
 
+    /// How many parameters a fit has learnt besides the weights: precisions of columns in use, and lengthscales.
+    pub(crate) fn learnt_parameters(&self, model: &FittedModel) -> usize {
+        let is_learnt = |column: &&usize| !model.fixed_columns().contains(column);
+        let mut groups: Vec<usize> =
+            model.active_columns().iter().filter(is_learnt).map(|&column| model.groups()[column]).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups.len() + self.map.learnt_lengthscales()
+    }
+
     /// A start of the features' groups with that of the intercept's, whose precision is fixed.
     pub(crate) fn start(&self, mut start: Start) -> Start {
         if self.intercept {

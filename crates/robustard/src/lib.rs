@@ -44,6 +44,7 @@ pub use robustard_engine as engine;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod calibration;
 mod control;
 mod dataset;
 mod design;

@@ -45,13 +45,7 @@ impl Regression {
 
     /// Number of precisions and lengthscales that were learnt.
     pub fn learnt_relevances(&self) -> usize {
-        let model = self.model();
-        let is_learnt = |column: &&usize| !model.fixed_columns().contains(column);
-        let mut groups: Vec<usize> =
-            model.active_columns().iter().filter(is_learnt).map(|&column| model.groups()[column]).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups.len() + self.design().map().learnt_lengthscales()
+        self.design().learnt_parameters(self.model())
     }
 
     /// Whether so many precisions were learnt from so few rows that the quality is better than that of new rows would be: they

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use faer::Mat;
 use robustard_engine::math::order::median;
 use robustard_engine::solver::{PathRecorder, Paths};
-use robustard_engine::{FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
+use robustard_engine::{BaseNoise, FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
 
 use crate::Error;
+use crate::calibration::calibrate;
 use crate::control::{Control, Stage, Watched, par};
 use crate::dataset::Dataset;
 use crate::design::{Design, TargetScale, input_scaling};
@@ -345,11 +346,23 @@ impl<'a> Work<'a> {
         })?;
         drop(problem);
         let unseen = gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(&gaps, &model));
-        if !unseen.is_empty() {
-            // A row that has copies is never left out.
-            let mut weight = model.rows().weight.to_vec();
-            self.dataset.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
-            model.calibrate(&unseen, &weight);
+        if settings.base_noise == BaseNoise::LeftOut {
+            let is_curve = !unseen.is_empty();
+            let mut weight = self.weights(&[], is_curve).unwrap_or_else(|| vec![1.0; self.dataset.row_count()]);
+            if is_curve {
+                // A row that has copies is never left out.
+                self.dataset.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
+            }
+            if self.recipe.noise().is_auto() {
+                // Robust noise has nothing set aside, but knows which rows are wrong.
+                let flagged = if model.noise().is_shared() { Vec::new() } else { model.diagnose_with(&unseen).flagged };
+                let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
+                let wrong: Vec<usize> = set_aside.iter().copied().chain(flagged).collect();
+                let learnt = design.learnt_parameters(&model);
+                calibrate(&mut model, &unseen, &weight, &wrong, learnt);
+            } else {
+                model.calibrate(&unseen, &weight, 1.0);
+            }
         }
         let settings = settings.clone();
         let fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };

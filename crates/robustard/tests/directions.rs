@@ -23,12 +23,13 @@ const ENGINE: [&str; 15] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 17] = [
+const LAYER: [&str; 18] = [
     "control",
     "dataset",
     "range",
     "scaling",
     "triangle",
+    "calibration",
     "learn",
     "features",
     "recipe",

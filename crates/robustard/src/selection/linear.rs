@@ -29,7 +29,7 @@ pub(super) enum Care {
 
 /// The best fit of the given features over noise models, the noise as given if it is not to be chosen.
 pub(super) fn best(work: &Work<'_>, kind: FeatureKind, care: Care) -> Result<Best, Error> {
-    let given = work.recipe.settings();
+    let given = &Settings { base_noise: BaseNoise::LeftOut, ..work.recipe.settings().clone() };
     let fit = |settings: &Settings, start: Option<Start>, set_aside: Vec<usize>| {
         let learnt = work.learn(kind, settings.noise)?;
         let start = start.or(learnt.start);
@@ -44,9 +44,9 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind, care: Care) -> Result<Bes
         (Waiting { candidate, residual }, compared)
     };
     if let Choice::Given(noise) = work.recipe.noise() {
-        return Ok(Best::only(fit(&given.clone().with_noise(noise), None, Vec::new())?, Vec::new()));
+        return Ok(Best::only(fit(&work.recipe.settings().clone().with_noise(noise), None, Vec::new())?, Vec::new()));
     }
-    let shared = Settings { base_noise: BaseNoise::LeftOut, ..given.clone().with_shared_noise() };
+    let shared = given.clone().with_shared_noise();
     let first = fit(&shared, None, Vec::new())?;
     if work.dataset.target_is_lumpy() {
         return Ok(Best::only(first, vec![Reason::FewTargetValues]));

@@ -10,6 +10,7 @@ use super::{
     Best, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error, weighted_mean,
 };
 use crate::Error;
+use crate::calibration::GROSS;
 use crate::design::TargetScale;
 use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
 use crate::learn::{Effort, Relevance, SKETCH_ROWS};
@@ -18,8 +19,6 @@ use crate::work::Work;
 /// Robust standard deviations between which errors begin to be gross at first sight, of a curve and of lines.
 const GROSS_AT_FIRST: [f64; 2] = [4.0, 30.0];
 const GROSS_FOR_LINES: [f64; 2] = [1.5, 30.0];
-/// Standard deviations of the rows kept beyond which it is gross.
-const GROSS: f64 = 4.0;
 /// Share of the rows that have to stand apart from lines to be a start of their own.
 const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
 /// With fewer rows of a sketch for each lengthscale (two per input), a glance at all rows is taken to guess them.
@@ -27,7 +26,7 @@ const ROWS_PER_LENGTHSCALE: usize = 10;
 /// Standard errors by which inputs as a glance at all rows shows them have to be better than inputs that are all alike.
 const CLEARLY_BETTER: f64 = 2.0;
 /// How often the rows set aside are looked at again.
-const PASSES: usize = 6;
+const PASSES: usize = 2;
 /// A curve is learnt again when more than this share of the rows has been set aside or taken back since.
 const MANY_CHANGED: f64 = 0.03;
 /// Relative change of precisions and noise from which on a fit of a curve, which begins where learning has ended, has converged.

@@ -1,0 +1,61 @@
+//! The noise of new rows, from the errors of left-out rows: of rows that are right, as far as that can be told.
+
+use robustard_engine::noise::NoiseModel;
+use robustard_engine::{Degrees, FittedModel, LeftOut, Noise};
+
+/// Standard deviations beyond which an error of a row is gross.
+pub(crate) const GROSS: f64 = 4.0;
+
+/// Learns the noise that predictions carry from the errors of left-out rows, each counted as often as `weight` says. If some rows are
+/// taken for wrong, all but the gross errors count as far as they are likely right: leaving out all of the former would cut tails off.
+/// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
+/// new rows are larger for it.
+pub(crate) fn calibrate(model: &mut FittedModel, unseen: &[f64], weight: &[f64], wrong: &[usize], learnt: usize) {
+    let mut weight = weight.to_vec();
+    if !wrong.is_empty() {
+        let right = right_probabilities(&model.left_out(unseen), model.inlier_variance(), &weight, wrong);
+        weight.iter_mut().zip(right).for_each(|(weight, right)| *weight *= right);
+    }
+    let rows: f64 = weight.iter().sum();
+    // As for a residual variance, but never more than twofold.
+    let stretch = (rows / (rows - learnt as f64).max(0.5 * rows)).sqrt();
+    model.calibrate(unseen, &weight, stretch);
+}
+
+/// The probability that each row is of the population that most rows are of: normal or Student-t noise, whichever explains the errors
+/// better beside a share of wrong rows. Gross errors are wrong whatever the tails.
+fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &[usize]) -> Vec<f64> {
+    /// Improvements of share, sizes and tails; few change by then.
+    const ROUNDS: usize = 100;
+    /// Rows that are right have at least this share of the variance of all rows kept: many rows that share a target are predicted
+    /// exactly, but are not the only ones that are right.
+    const LEAST_SHARE: f64 = 1.0 / 16.0;
+    let errors = left_out.residual.iter().zip(&left_out.latent_variance);
+    let errors: Vec<f64> = errors.map(|(residual, latent)| residual / (inlier + latent).sqrt()).collect();
+    let mut kept = weight.to_vec();
+    wrong.iter().for_each(|&row| kept[row] = 0.0);
+    let squares: f64 = errors.iter().zip(&kept).map(|(error, kept)| kept * error * error).sum();
+    let deviation = (squares / kept.iter().sum::<f64>()).sqrt();
+    let is_gross = |error: f64| error.abs() > GROSS * deviation;
+    let squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
+    let fits = [Noise::Contaminated, Noise::ContaminatedT(Degrees::Learned)].map(|noise| {
+        let variance = (deviation * deviation).clamp(1e-10, 1e10);
+        let bounds = [LEAST_SHARE * variance, 1e10];
+        let mut noise = NoiseModel::new(noise, variance);
+        (0..ROUNDS).for_each(|_| {
+            noise.fit_parameters(&squares, weight, bounds);
+        });
+        let inlier = noise.variance(0.0);
+        let densities =
+            errors.iter().zip(weight).map(|(error, weight)| weight * noise.log_density(*error, 0.0, inlier));
+        (densities.sum::<f64>(), noise)
+    });
+    let [(normal, _), (student, _)] = fits;
+    let (_, noise) = fits[usize::from(student > normal)];
+    let right = |error: f64| 1.0 - noise.outlier_probability(error * error).unwrap_or(0.0);
+    let mut is_kept = vec![1.0; errors.len()];
+    wrong.iter().for_each(|&row| is_kept[row] = 0.0);
+    // Whether large errors of rows that were kept are tails or mistakes cannot be told from the errors alone: half of each.
+    let both = |(error, kept): (&f64, f64)| 0.5 * (kept + if is_gross(*error) { 0.0 } else { right(*error) });
+    errors.iter().zip(is_kept).map(both).collect()
+}
