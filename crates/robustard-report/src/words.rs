@@ -86,7 +86,7 @@ pub fn reason_words(reason: &Reason) -> String {
             format!("shared noise, because {noise} noise gains only {gain:.2} nats per row")
         }
         Reason::RobustNoisePredictsWorse { noise } => {
-            format!("shared noise, because predictions of left-out rows explain less with {noise} noise")
+            format!("shared noise, because predictions of left-out rows explain no more with {noise} noise")
         }
         Reason::LeverageSetAside { rows } => format!(
             "{} far from the others in their inputs set aside, because the others contradict them",
@@ -99,6 +99,10 @@ pub fn reason_words(reason: &Reason) -> String {
         ),
         Reason::RareErrorsSetAside { rows } => format!(
             "{} set aside, whose errors are more than twice as large as any that the noise was chosen by",
+            counted(rows, "row")
+        ),
+        Reason::TypingErrorsSetAside { rows } => format!(
+            "{} set aside, whose targets are more than 1000 standard deviations from the others",
             counted(rows, "row")
         ),
         Reason::NoErrorStandsApart => "shared noise, because no error stands apart".to_owned(),

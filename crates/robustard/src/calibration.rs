@@ -35,7 +35,11 @@ fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &
     let mut kept = weight.to_vec();
     wrong.iter().for_each(|&row| kept[row] = 0.0);
     let squares: f64 = errors.iter().zip(&kept).map(|(error, kept)| kept * error * error).sum();
-    let deviation = (squares / kept.iter().sum::<f64>()).sqrt();
+    let total: f64 = kept.iter().sum();
+    if total <= 0.0 {
+        return vec![1.0; errors.len()];
+    }
+    let deviation = (squares / total).sqrt();
     let is_gross = |error: f64| error.abs() > GROSS * deviation;
     let squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
     let fits = [Noise::Contaminated, Noise::ContaminatedT(Degrees::Learned)].map(|noise| {

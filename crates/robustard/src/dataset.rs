@@ -264,6 +264,13 @@ impl<'a> Dataset<'a> {
         runs.len() <= 2 || runs.iter().any(|run| 2 * run > sorted.len())
     }
 
+    /// Whether the target has two values at most, of which neither can be wrong by much.
+    pub fn target_has_two_values(&self) -> bool {
+        let first = self.target[0];
+        let Some(second) = self.target.iter().find(|value| **value != first) else { return true };
+        self.target.iter().all(|value| *value == first || value == second)
+    }
+
     /// The given rows alone, as a set of its own.
     pub fn take(&self, rows: &[usize]) -> Dataset<'static> {
         let take = |values: &[f64]| -> Vec<f64> { rows.iter().map(|&row| values[row]).collect() };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::par;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
-use crate::scaling::{Standardizer, rows_of, without_typing_errors};
+use crate::scaling::{Standardizer, rows_of};
 
 /// Rows that are made into features together, so that the room needed does not grow with the table.
 const BLOCK: usize = 4096;
@@ -37,14 +37,6 @@ impl TargetScale {
             None => Standardizer::fit(target.as_mat()),
         };
         Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
-    }
-
-    /// The same without a few values that can only be typing errors, because these would squeeze all others together.
-    pub(crate) fn without_typing_errors(dataset: &Dataset<'_>, intercept: bool) -> Self {
-        match without_typing_errors(ColRef::from_slice(dataset.target())) {
-            Some((mean, deviation)) if intercept && dataset.weights().is_none() => Self { mean, deviation },
-            _ => Self::of(dataset, intercept),
-        }
     }
 
     /// The target in standard units.

@@ -12,8 +12,8 @@ pub(crate) const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 /// Largest share of a column that can be typing errors; more are something else.
 const MOST_TYPING_ERRORS: f64 = 0.01;
 
-/// Mean and standard deviation of a column without a few values that can only be typing errors; none if there are no such values.
-pub(crate) fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
+/// The rows of a column that can only be typing errors, if they are few.
+pub(crate) fn typing_errors(column: ColRef<'_, f64>) -> Vec<usize> {
     /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
     const FAR: f64 = 1000.0;
     /// The engine has to compute with what they become.
@@ -24,16 +24,25 @@ pub(crate) fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64
     let centre = median(&some);
     let off: Vec<f64> = some.iter().map(|value| (value - centre).abs()).collect();
     let limit = FAR * MEDIAN_TO_DEVIATION * median(&off);
-    if limit == 0.0 || column.iter().all(|value| (value - centre).abs() <= limit) {
+    let is_far = |row: &usize| (column[*row] - centre).abs() > limit;
+    if limit == 0.0 || column.iter().any(|value| value.abs() > LARGEST * limit) {
+        return Vec::new();
+    }
+    let far: Vec<usize> = (0..column.nrows()).filter(is_far).collect();
+    if far.len() as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 { Vec::new() } else { far }
+}
+
+/// Mean and standard deviation of a column without its typing errors; none if there are no such values.
+fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
+    let far = typing_errors(column);
+    if far.is_empty() {
         return None;
     }
-    let right: Vec<f64> = column.iter().copied().filter(|value| (value - centre).abs() <= limit).collect();
-    if (column.nrows() - right.len()) as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 {
-        return None;
-    }
+    let mut is_far = far.iter().copied().peekable();
+    let right: Vec<f64> =
+        (0..column.nrows()).filter(|row| is_far.next_if_eq(row).is_none()).map(|row| column[row]).collect();
     let own = Standardizer::fit(MatRef::from_column_major_slice(&right, right.len(), 1));
-    let is_fine = column.iter().all(|value| value.abs() <= LARGEST * own.scale[0]);
-    is_fine.then(|| (own.mean[0], own.scale[0]))
+    Some((own.mean[0], own.scale[0]))
 }
 
 /// Shifts and scales every column to mean 0 and standard deviation 1. Constant columns become 0.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use faer::Mat;
+use faer::{ColRef, Mat};
 use robustard_engine::math::order::median;
 use robustard_engine::solver::{PathRecorder, Paths};
 use robustard_engine::{BaseNoise, FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
@@ -19,7 +19,7 @@ use crate::features::{
 use crate::fitted::Fit;
 use crate::learn::{Relevance, relevance};
 use crate::recipe::Recipe;
-use crate::scaling::Standardizer;
+use crate::scaling::{Standardizer, typing_errors};
 
 /// Standard deviations beyond which inputs and targets are typing errors.
 const FAR: f64 = 1e3;
@@ -32,6 +32,8 @@ pub(crate) struct Work<'a> {
     pub recipe: &'a Recipe,
     pub control: &'a Control,
     scale: TargetScale,
+    /// The rows whose targets can only be typing errors: nothing is learnt from them.
+    pub far_targets: Vec<usize>,
     /// The target, standardized.
     standard: Arc<Vec<f64>>,
     /// Scaling of inputs to a standard deviation of 1, and the inputs scaled so.
@@ -43,17 +45,24 @@ pub(crate) struct Work<'a> {
     lines: OnceLock<Problem<'a>>,
 }
 
-/// What the target is standardized by: where noise is chosen, without typing errors.
-fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> TargetScale {
-    if recipe.noise().is_auto() {
-        TargetScale::without_typing_errors(dataset, recipe.intercept())
-    } else {
+/// The rows whose targets can only be typing errors, where noise is chosen, and what the target is standardized by: the others.
+fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> (Vec<usize>, TargetScale) {
+    let is_chosen = recipe.noise().is_auto();
+    let far = if is_chosen { typing_errors(ColRef::from_slice(dataset.target())) } else { Vec::new() };
+    let scale = if far.is_empty() {
         TargetScale::of(dataset, recipe.intercept())
-    }
+    } else {
+        let others: Vec<usize> = (0..dataset.row_count()).filter(|row| far.binary_search(row).is_err()).collect();
+        TargetScale::of(&dataset.take(&others), recipe.intercept())
+    };
+    (far, scale)
 }
 
-/// The variance of rounding to the steps between the values that most rows have; 0 if most rows have values of their own.
+/// The variance of rounding to the steps between the values that most rows have; 0 if many rows have values of their own. Values that two
+/// thirds of the rows share are steps; fewer may be limits that a target was cut off at. Of standardized values.
 fn rounding_variance(values: &[f64]) -> f64 {
+    /// Steps are no larger than the standard deviation.
+    const LARGEST: f64 = 1.0 / 12.0;
     /// Share of the rows that makes a value frequent: wrong rows may lie anywhere between.
     const FREQUENT: f64 = 0.01;
     let mut sorted = values.to_vec();
@@ -61,7 +70,7 @@ fn rounding_variance(values: &[f64]) -> f64 {
     let least = (FREQUENT * values.len() as f64).max(2.0);
     let runs: Vec<&[f64]> = sorted.chunk_by(|a, b| a == b).filter(|run| run.len() as f64 >= least).collect();
     let rows: usize = runs.iter().map(|run| run.len()).sum();
-    if runs.len() < 2 || 2 * rows < values.len() {
+    if runs.len() < 2 || 3 * rows < 2 * values.len() {
         return 0.0;
     }
     let step = |k: usize| {
@@ -69,7 +78,7 @@ fn rounding_variance(values: &[f64]) -> f64 {
         to(k.wrapping_sub(1)).min(to(k + 1))
     };
     let steps: Vec<f64> = (0..runs.len()).flat_map(|k| std::iter::repeat_n(step(k), runs[k].len())).collect();
-    median(&steps).powi(2) / 12.0
+    (median(&steps).powi(2) / 12.0).min(LARGEST)
 }
 
 /// A fit among those compared, with its relevances over the iterations.
@@ -86,7 +95,7 @@ pub(crate) struct Learning {
 
 impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
-        let scale = target_scale(dataset, recipe);
+        let (far_targets, scale) = target_scale(dataset, recipe);
         let (scaling, has_typing_errors) =
             input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
@@ -94,7 +103,7 @@ impl<'a> Work<'a> {
         // Scaled by their own means and deviations, rows that count once are of unit size.
         let is_standard =
             recipe.standardize() && recipe.intercept() && dataset.weights().is_none() && !has_typing_errors;
-        Ok(Self { dataset, recipe, control, scale, standard, scaling, is_standard, scaled, lines })
+        Ok(Self { dataset, recipe, control, scale, far_targets, standard, scaling, is_standard, scaled, lines })
     }
 
     /// The same for some of the rows, with inputs in the same units and the target in its own.
@@ -102,16 +111,16 @@ impl<'a> Work<'a> {
     where
         'a: 'b,
     {
-        let scale = target_scale(some, self.recipe);
-        self.of(some, scale)
+        let (far_targets, scale) = target_scale(some, self.recipe);
+        self.of(some, scale, far_targets)
     }
 
     /// The same with the target in other units.
     pub fn in_units_of(&self, other: &Work<'_>) -> Work<'a> {
-        self.of(self.dataset, other.scale)
+        self.of(self.dataset, other.scale, self.far_targets.clone())
     }
 
-    fn of<'b>(&self, dataset: &'b Dataset<'b>, scale: TargetScale) -> Work<'b>
+    fn of<'b>(&self, dataset: &'b Dataset<'b>, scale: TargetScale, far_targets: Vec<usize>) -> Work<'b>
     where
         'a: 'b,
     {
@@ -120,6 +129,7 @@ impl<'a> Work<'a> {
             recipe: self.recipe,
             control: self.control,
             scale,
+            far_targets,
             standard: Arc::new(scale.standardize(dataset.target())),
             scaling: self.scaling.clone(),
             // Of some rows, columns are only nearly of unit size.
@@ -158,7 +168,7 @@ impl<'a> Work<'a> {
     /// row together and weights are relative to their mean: a curve would take the agreement of a row with itself for the absence
     /// of noise.
     fn weights(&self, set_aside: &[usize], is_curve: bool) -> Option<Vec<f64>> {
-        if !is_curve && set_aside.is_empty() && self.dataset.weights().is_none() {
+        if !is_curve && set_aside.is_empty() && self.far_targets.is_empty() && self.dataset.weights().is_none() {
             return None;
         }
         let n = self.dataset.row_count();
@@ -171,18 +181,16 @@ impl<'a> Work<'a> {
             weights.iter_mut().for_each(|weight| *weight /= mean);
         }
         let mut is_aside = vec![false; n];
-        set_aside.iter().for_each(|&row| is_aside[row] = true);
-        if is_curve {
-            self.far_targets().into_iter().for_each(|row| is_aside[row] = true);
-        }
-        let aside = (0..n).filter(|row| is_aside[*row]);
-        aside.for_each(|row| weights[row] *= SET_ASIDE / self.far_square(row));
+        set_aside.iter().chain(&self.far_targets).for_each(|&row| is_aside[row] = true);
+        (0..n).filter(|row| is_aside[*row]).for_each(|row| weights[row] *= SET_ASIDE / self.far_square(row));
         Some(weights)
     }
 
-    /// Rows whose targets can only be typing errors: no curve is learnt from them.
-    pub fn far_targets(&self) -> Vec<usize> {
-        (0..self.standard.len()).filter(|&row| self.standard[row].abs() > FAR).collect()
+    /// How often each row counts when fits are compared: typing errors in targets have no say.
+    pub fn say(&self) -> Vec<f64> {
+        let mut say = self.dataset.weights().map_or_else(|| vec![1.0; self.dataset.row_count()], <[f64]>::to_vec);
+        self.far_targets.iter().for_each(|&row| say[row] = 0.0);
+        say
     }
 
     /// The largest square among the standardized inputs and target of a row, where that is so large that it would count even when the
@@ -328,8 +336,11 @@ impl<'a> Work<'a> {
         features: FeatureKind,
         Learning { design, start }: Learning,
         settings: &Settings,
-        set_aside: Vec<usize>,
+        mut set_aside: Vec<usize>,
     ) -> Result<Candidate, Error> {
+        set_aside.extend(&self.far_targets);
+        set_aside.sort_unstable();
+        set_aside.dedup();
         self.control.enter(Stage::Fitting { features: features.to_string(), noise: settings.noise });
         let (problem, gaps) = self.problem(&design)?;
         let weights = self.weights(&set_aside, gaps.is_some());

@@ -288,9 +288,9 @@ fn large_tables_are_chosen_from_some_rows_and_fitted_to_all() {
     }
 }
 
-/// One value of an input with its decimal point in the wrong place does not squeeze the others together.
+/// One value of an input or of the target with its decimal point in the wrong place does not squeeze the others together.
 #[test]
-fn a_typing_error_in_an_input_does_no_harm() {
+fn a_typing_error_does_no_harm() {
     let mut rng = ChaCha8Rng::seed_from_u64(13);
     let clean: Vec<([f64; 2], f64)> = (0..800)
         .map(|_| {
@@ -303,6 +303,15 @@ fn a_typing_error_in_an_input_does_no_harm() {
         let (training, new) = table.split_at(400);
         let mut rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 0.2 * normal(&mut rng))));
         let right = error_against(&choose(&rows), new);
+        let right_target = rows.target[17];
+        for typed in [1e5, -1e9] {
+            rows.target[17] = typed;
+            let regression = choose(&rows);
+            let error = error_against(&regression, new);
+            assert!(error < 1.1 * right, "{typed}: {error} against {right}, {:?}", regression.selection());
+            assert!(flagged(&regression).contains(&17), "{:?}", regression.selection());
+        }
+        rows.target[17] = right_target;
         for typed in [1e4, -1e7, 1e40] {
             rows.inputs[(17, 0)] = typed;
             let regression = choose(&rows);
@@ -349,6 +358,29 @@ fn a_far_cluster_of_a_large_table_is_judged_by_the_others() {
         let [a, b] = [0, 1].map(|input| coefficient(&regression, input));
         assert!((a - 0.5).abs() < 0.02 && (b + 0.2).abs() < 0.02, "{:?}", regression.feature_summaries());
     }
+}
+
+/// Targets cut off at two limits are not rounded, weights may make a rounded target's steps huge, and without an intercept a target may
+/// be far from zero: none of these has a floor of noise, or ends badly.
+#[test]
+fn limits_and_offsets_are_no_rounding() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let rows = Rows::of((0..300).map(|_| {
+        let x = 2.0 * normal(&mut rng);
+        ([x], (2.0 * x.sin() + 0.05 * normal(&mut rng)).clamp(-1.0, 1.0))
+    }));
+    let regression = choose(&rows);
+    assert!(regression.quality().loo_rmse < 0.08, "{}", regression.quality().loo_rmse);
+    let two = Rows::of((0..160).map(|i| ([normal(&mut rng)], f64::from(u8::from(i >= 100)))));
+    let weights: Vec<f64> = (0..160).map(|i| if i < 100 { 1e6 } else { 1e-3 }).collect();
+    let dataset = two.dataset().with_weights(weights).unwrap();
+    assert!(fit(&dataset, &Recipe::default(), &Control::new()).is_ok());
+    let far = Rows::of((0..200).map(|_| {
+        let x = normal(&mut rng);
+        ([x], 1e6 + 2.0 * (2.0 * x).sin() + 0.1 * normal(&mut rng))
+    }));
+    let recipe = Recipe::new(Choice::Given(kind("smooth")), Choice::Auto).unwrap().with_intercept(false);
+    assert!(far.fit(&recipe).set_aside().len() < 20);
 }
 
 /// The choice is the same in any unit of the target.

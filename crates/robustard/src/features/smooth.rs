@@ -105,11 +105,12 @@ impl LearntSmooth {
         SmoothMap::seen_from(self.range.hold(centres.as_ref()).as_ref(), self.learnt.curve.clone(), self.range.clone())
     }
 
-    /// Rows that the curve was not learnt from, whose errors are so many times as large as any of those that it was.
-    pub fn rare_errors(&self, times: f64) -> Vec<usize> {
+    /// Rows that the curve was not learnt from, whose errors are so many times as large as any of those that it was; some rows have no say.
+    pub fn rare_errors(&self, times: f64, silent: &[usize]) -> Vec<usize> {
         let (known, others) = self.learnt.order.split_at(self.rows);
         let error = |row: usize| self.left_out.residual[row].abs();
-        let largest = known.iter().map(|&row| error(row)).fold(0.0, f64::max);
+        let known = known.iter().filter(|row| !silent.contains(row));
+        let largest = known.map(|&row| error(row)).fold(0.0, f64::max);
         let mut rows: Vec<usize> = others.iter().copied().filter(|&row| error(row) > times * largest).collect();
         rows.sort_unstable();
         rows

@@ -28,7 +28,7 @@ pub use stages::Effort;
 pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, SKETCH_ROWS, learn_curve};
 
 use robustard_engine::noise::learning::{START_VARIANCE, VARIANCE_BOUNDS, leading_model, starting_model, update_noise};
-use robustard_engine::noise::{Noise, NoiseModel, Shared};
+use robustard_engine::noise::{Noise, NoiseModel};
 
 use crate::control::{Control, Progress as Told};
 
@@ -200,8 +200,9 @@ impl Progress {
             let [low, high] = evidence.variance_bounds();
             self.variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(low, high));
             self.noise.rescale(factor);
-            if let NoiseModel::Shared(Shared { variance }) = &mut self.noise {
-                *variance = variance.clamp(low, high);
+            let least = self.noise.variance(0.0);
+            if least < low {
+                self.noise.rescale(low / least);
             }
             self.bound += best.cost - cost;
         }

@@ -154,7 +154,7 @@ fn choose_noise(work: &Work<'_>, candidates: &[Waiting]) -> (usize, Reason) {
         is_crowd: false,
         explained: explained_more(
             work.standard_target(),
-            work.dataset.weights(),
+            &work.say(),
             [place, 0].map(|place| candidates[place].residual.as_slice()),
         ),
     };

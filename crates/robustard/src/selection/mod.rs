@@ -84,6 +84,9 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
     }
     let is_large = work.dataset.row_count() > large::CHOICE_ROWS;
     let mut best = if is_large { large::best(work)? } else { best(work)? };
+    if !work.far_targets.is_empty() {
+        best.reasons.push(Reason::TypingErrorsSetAside { rows: work.far_targets.len() });
+    }
     if work.control.is_stopped() {
         best.reasons.push(Reason::Interrupted);
     }
@@ -104,8 +107,11 @@ fn best(work: &Work<'_>) -> Result<Best, Error> {
 fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     // A curve has to be better than lines of plain noise; only if it is not, all of their noise models are compared.
     let lines = linear::best(work, FeatureKind::linear(), linear::Care::Plain)?;
-    let fallen_back = |compared: Vec<Compared>, reason| {
-        let lines = linear::best(work, FeatureKind::linear(), linear::Care::Full)?;
+    let fallen_back = |plain: Best, compared: Vec<Compared>, reason| {
+        let is_chosen = work.recipe.noise().is_auto();
+        let full = if is_chosen { Some(linear::best(work, FeatureKind::linear(), linear::Care::Full)?) } else { None };
+        // What was not finished is not taken.
+        let lines = full.filter(|_| !work.control.is_stopped()).unwrap_or(plain);
         let compared = [lines.compared, compared].concat();
         Ok(Best { reasons: [vec![reason], lines.reasons].concat(), compared, ..lines })
     };
@@ -114,11 +120,11 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     }
     let rows = work.dataset.distinct_rows();
     if rows < LEAST_CURVE_ROWS {
-        return fallen_back(Vec::new(), Reason::TooFewRowsForCurve { rows });
+        return fallen_back(lines, Vec::new(), Reason::TooFewRowsForCurve { rows });
     }
     let kind = SmoothKind::default();
     let least = work.least_variance();
-    let silent = [few_far_rows(work.dataset), work.dataset.copied_rows()].concat();
+    let silent = [few_far_rows(work.dataset), work.dataset.copied_rows(), work.far_targets.clone()].concat();
     let curve = match work.recipe.noise() {
         Choice::Auto => {
             let errors = &lines.candidate.fit.diagnostics().loo_residual;
@@ -126,7 +132,7 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
             let learnt = match smooth::learn(work, kind, true, &errors.collect::<Vec<f64>>())? {
                 // What was not finished is not compared.
                 _ if work.control.is_stopped() => return Ok(lines),
-                Err(why_not) => return fallen_back(Vec::new(), why_not),
+                Err(why_not) => return fallen_back(lines, Vec::new(), why_not),
                 Ok(learnt) => learnt,
             };
             // A curve that was learnt from some rows would gain a little from the others.
@@ -134,7 +140,7 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
             let gains = Gains::of(&lines.candidate.fit, of_curve, &learnt.set_aside, &silent, least);
             let more = if learnt.learnt.rows < work.dataset.row_count() { 2.0 * gains.standard_error } else { 0.0 };
             if !gains.is_curve(more) {
-                return fallen_back(learnt.compared, gains.reason(false));
+                return fallen_back(lines, learnt.compared, gains.reason(false));
             }
             smooth::fit(work, learnt)?
         }
@@ -147,7 +153,7 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     let of_curve = Said { left_out: &fit.left_out(), inlier: fit.model.inlier_variance() };
     let gains = Gains::of(&lines.candidate.fit, of_curve, &fit.set_aside, &silent, least);
     if !gains.is_curve(0.0) {
-        return fallen_back(curve.compared, gains.reason(false));
+        return fallen_back(lines, curve.compared, gains.reason(false));
     }
     let place = lines.compared.len() + curve.place;
     let reasons = [vec![gains.reason(true)], curve.reasons].concat();
@@ -241,9 +247,7 @@ impl NoiseChoice {
 /// What one fit explains more of a target than another, per row, and the standard error of that, by the errors of left-out rows. Wrong
 /// targets, whether exchanged, shifted or in another unit, make the best guess a multiple of what is right, plus a constant: a fit that
 /// gives in to them has smaller errors. So both fits' predictions are first made the best guesses that they can be so.
-fn explained_more(target: &[f64], weights: Option<&[f64]>, [own, other]: [&[f64]; 2]) -> (f64, f64) {
-    let once = vec![1.0; target.len()];
-    let weight = weights.unwrap_or(&once);
+fn explained_more(target: &[f64], weight: &[f64], [own, other]: [&[f64]; 2]) -> (f64, f64) {
     let [own, other] = [own, other].map(|residual| squares_of_best_guess(target, weight, residual));
     let differences: Vec<f64> = own.iter().zip(&other).map(|(own, other)| other - own).collect();
     let more = weighted_mean(&differences, weight);

@@ -86,7 +86,7 @@ pub enum Reason {
         /// Compared with shared noise.
         gain: f64,
     },
-    /// Shared noise: with robust noise, predictions explain less of left-out rows.
+    /// Shared noise: with robust noise, predictions explain no more of left-out rows.
     RobustNoisePredictsWorse {
         /// Which.
         noise: Noise,
@@ -107,6 +107,11 @@ pub enum Reason {
     },
     /// A few errors are much larger than any of the rows that the noise was chosen by; these rows are set aside.
     RareErrorsSetAside {
+        /// How many.
+        rows: usize,
+    },
+    /// Rows whose targets can only be typing errors are set aside.
+    TypingErrorsSetAside {
         /// How many.
         rows: usize,
     },

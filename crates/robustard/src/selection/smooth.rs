@@ -1,7 +1,6 @@
 //! A smooth curve: its noise is chosen while lengthscales are learnt, so that only one fit to all rows is needed.
 
 use robustard_engine::math::order::median;
-use robustard_engine::metrics::{mean, rmse};
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 
 use super::large::BEYOND_ALL;
@@ -11,7 +10,6 @@ use super::{
 };
 use crate::Error;
 use crate::calibration::GROSS;
-use crate::design::TargetScale;
 use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
 use crate::learn::{Effort, Relevance, SKETCH_ROWS};
 use crate::work::Work;
@@ -53,7 +51,8 @@ pub(super) fn fit(work: &Work<'_>, learnt: Learnt) -> Result<Best, Error> {
     let given = work.recipe.settings().clone().with_shared_noise();
     let tolerance = if given.tolerance == Settings::default().tolerance { CURVE_TOLERANCE } else { given.tolerance };
     let [low, high] = given.noise_variance_bounds;
-    let noise_variance_bounds = [low.max(work.least_variance()), high];
+    let least = work.least_variance();
+    let noise_variance_bounds = [if least < high { low.max(least) } else { low }, high];
     let initial_noise_variance = given.initial_noise_variance.max(noise_variance_bounds[0]);
     let settings =
         Settings { base_noise: BaseNoise::LeftOut, tolerance, noise_variance_bounds, initial_noise_variance, ..given };
@@ -153,15 +152,15 @@ pub(super) fn learn(
         return Ok(if must_bend { Err(Reason::Interrupted) } else { Ok(cut_short) });
     }
     let compared = [(&robust, contaminated), (&shared, shared_noise)]
-        .map(|(learnt, noise)| describe_sketch(kind, learnt, noise, work.scale()))
+        .map(|(learnt, noise)| describe_sketch(work, kind, learnt, noise))
         .to_vec();
-    if choice.explains_more() {
+    let is_two_valued = work.dataset.target_has_two_values();
+    if choice.explains_more() && !is_two_valued {
         let target = work.standard_target();
         let learn = |noise, rows: &[usize], effort, from: &LearntSmooth| learn(noise, rows, effort, Some(from));
-        let (learnt, set_aside) = set_wrong_rows_aside(&robust, target, work.least_variance(), is_stopped, learn)?;
-        let set_aside = union(set_aside, work.far_targets());
+        let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
-        let (more, standard_error) = explained_more(target, work.dataset.weights(), residuals);
+        let (more, standard_error) = explained_more(target, &work.say(), residuals);
         // Setting rows aside can lead to a curve for which more and more rows are wrong.
         if more >= -standard_error {
             let reason = match set_aside.len() {
@@ -176,9 +175,10 @@ pub(super) fn learn(
         choice.explained = (more, standard_error);
     }
     let learnt = learn(shared_noise, &[], Effort::Whole, Some(&shared))?;
-    let set_aside = union(learnt.rare_errors(BEYOND_ALL), work.far_targets());
+    let set_aside = learnt.rare_errors(BEYOND_ALL, &work.far_targets);
     let rare = (!set_aside.is_empty()).then_some(Reason::RareErrorsSetAside { rows: set_aside.len() });
-    let reasons = [choice.why_shared(contaminated)].into_iter().chain(rare).collect();
+    let why = if is_two_valued { Reason::FewTargetValues } else { choice.why_shared(contaminated) };
+    let reasons = [why].into_iter().chain(rare).collect();
     Ok(Ok(Learnt { learnt, set_aside, compared, kind, reasons }))
 }
 
@@ -192,30 +192,26 @@ fn densities(learnt: &LearntSmooth) -> Vec<f64> {
 fn compare(work: &Work<'_>, robust: &LearntSmooth, shared: &LearntSmooth) -> NoiseChoice {
     let gains: Vec<f64> =
         densities(robust).iter().zip(densities(shared)).map(|(robust, shared)| robust - shared).collect();
-    let once = vec![1.0; gains.len()];
-    let weight = work.dataset.weights().unwrap_or(&once);
+    let say = work.say();
     NoiseChoice {
-        gain: weighted_mean(&gains, weight),
-        rows: weight.iter().sum(),
+        gain: weighted_mean(&gains, &say),
+        rows: say.iter().sum(),
         is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
-        explained: explained_more(
-            work.standard_target(),
-            work.dataset.weights(),
-            [&robust.left_out.residual, &shared.left_out.residual],
-        ),
+        explained: explained_more(work.standard_target(), &say, [&robust.left_out.residual, &shared.left_out.residual]),
     }
 }
 
-fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale: TargetScale) -> Compared {
-    let zeros = vec![0.0; learnt.left_out.residual.len()];
+fn describe_sketch(work: &Work<'_>, kind: SmoothKind, learnt: &LearntSmooth, noise: Noise) -> Compared {
+    let (scale, say) = (work.scale(), work.say());
+    let squares: Vec<f64> = learnt.left_out.residual.iter().map(|residual| residual * residual).collect();
     Compared {
         features: FeatureKind::Smooth(kind),
         learnt_from: Some(learnt.rows),
         noise,
         set_aside: 0,
         bound: scale.log_density(learnt.evidence, 1.0),
-        loo_rmse: scale.difference(rmse(&learnt.left_out.residual, &zeros)),
-        loo_log_density: scale.log_density(mean(&densities(learnt)), 1.0),
+        loo_rmse: scale.difference(weighted_mean(&squares, &say).sqrt()),
+        loo_log_density: scale.log_density(weighted_mean(&densities(learnt), &say), 1.0),
         chosen: false,
     }
 }
@@ -223,12 +219,12 @@ fn describe_sketch(kind: SmoothKind, learnt: &LearntSmooth, noise: Noise, scale:
 /// Learns the curve without the rows that are wrong by their left-out errors: those with gross errors, and then, if predictions explain
 /// no less without them, those that are more likely wrong than right.
 fn set_wrong_rows_aside(
+    work: &Work<'_>,
     robust: &LearntSmooth,
-    target: &[f64],
-    least_variance: f64,
     is_stopped: impl Fn() -> bool,
     learn: impl Fn(Noise, &[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
 ) -> Result<(LearntSmooth, Vec<usize>), Error> {
+    let (target, least_variance) = (work.standard_target(), work.least_variance());
     let first = gross_at_first(&errors_in_deviations(robust));
     let mut learnt = learn(Noise::Shared, &first, Effort::Whole, robust)?;
     let mut gross = first.clone();
@@ -247,26 +243,15 @@ fn set_wrong_rows_aside(
     let likely = likely_wrong(&mixed, &gross);
     let other = learn(Noise::Shared, &likely, Effort::Settle, &learnt)?;
     // Gross errors would drown what is lost elsewhere.
-    let others = |values: &[f64]| -> Vec<f64> {
-        let mut is_gross = vec![false; values.len()];
-        gross.iter().for_each(|&row| is_gross[row] = true);
-        values.iter().zip(is_gross).filter(|(_, is_gross)| !is_gross).map(|(value, _)| *value).collect()
-    };
-    let [before, after] = [&learnt, &other].map(|learnt| others(&learnt.left_out.residual));
-    let is_better = explained_more(&others(target), None, [&after, &before]).0 >= 0.0;
+    let mut say = work.say();
+    gross.iter().for_each(|&row| say[row] = 0.0);
+    let residuals = [&other, &learnt].map(|learnt| learnt.left_out.residual.as_slice());
+    let is_better = explained_more(target, &say, residuals).0 >= 0.0;
     let (learnt, set_aside) = if is_better { (other, likely) } else { (learnt, gross) };
     if changes(&first, &set_aside) as f64 > MANY_CHANGED * target.len() as f64 && !is_stopped() {
         return Ok((learn(Noise::Shared, &set_aside, Effort::Whole, &learnt)?, set_aside));
     }
     Ok((learnt, set_aside))
-}
-
-/// The rows of both lists, in order.
-fn union(one: Vec<usize>, other: Vec<usize>) -> Vec<usize> {
-    let mut all = [one, other].concat();
-    all.sort_unstable();
-    all.dedup();
-    all
 }
 
 /// How many rows are in one of two ordered lists only.
