@@ -1,5 +1,6 @@
 //! The noise of new rows, from the errors of left-out rows: of rows that are right, as far as that can be told.
 
+use robustard_engine::math::order::spread;
 use robustard_engine::noise::NoiseModel;
 use robustard_engine::{Degrees, FittedModel, LeftOut, Noise};
 
@@ -27,6 +28,8 @@ pub(crate) fn calibrate(model: &mut FittedModel, unseen: &[f64], weight: &[f64],
 fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &[usize]) -> Vec<f64> {
     /// Improvements of share, sizes and tails; few change by then.
     const ROUNDS: usize = 100;
+    /// Rows that they are learnt from.
+    const ROWS: usize = 4000;
     /// Rows that are right have at least this share of the variance of all rows kept: many rows that share a target are predicted
     /// exactly, but are not the only ones that are right.
     const LEAST_SHARE: f64 = 1.0 / 16.0;
@@ -41,17 +44,20 @@ fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &
     }
     let deviation = (squares / total).sqrt();
     let is_gross = |error: f64| error.abs() > GROSS * deviation;
-    let squares: Vec<f64> = errors.iter().map(|error| error * error).collect();
+    let some: Vec<usize> = spread(errors.len(), ROWS).collect();
+    let of_some = |values: &[f64]| -> Vec<f64> { some.iter().map(|&row| values[row]).collect() };
+    let (some_errors, some_weights) = (of_some(&errors), of_some(weight));
+    let squares: Vec<f64> = some_errors.iter().map(|error| error * error).collect();
     let fits = [Noise::Contaminated, Noise::ContaminatedT(Degrees::Learned)].map(|noise| {
         let variance = (deviation * deviation).clamp(1e-10, 1e10);
         let bounds = [LEAST_SHARE * variance, 1e10];
         let mut noise = NoiseModel::new(noise, variance);
         (0..ROUNDS).for_each(|_| {
-            noise.fit_parameters(&squares, weight, bounds);
+            noise.fit_parameters(&squares, &some_weights, bounds);
         });
         let inlier = noise.variance(0.0);
-        let densities =
-            errors.iter().zip(weight).map(|(error, weight)| weight * noise.log_density(*error, 0.0, inlier));
+        let rows = some_errors.iter().zip(&some_weights);
+        let densities = rows.map(|(error, weight)| weight * noise.log_density(*error, 0.0, inlier));
         (densities.sum::<f64>(), noise)
     });
     let [(normal, _), (student, _)] = fits;

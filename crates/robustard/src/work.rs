@@ -41,6 +41,8 @@ pub(crate) struct Work<'a> {
     /// Whether scaled columns are of unit size.
     is_standard: bool,
     scaled: OnceLock<Mat<f64>>,
+    /// The least variance that noise can have.
+    least_variance: OnceLock<f64>,
     /// The problem of linear features, which several candidates share.
     lines: OnceLock<Problem<'a>>,
 }
@@ -99,11 +101,23 @@ impl<'a> Work<'a> {
         let (scaling, has_typing_errors) =
             input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
-        let (scaled, lines) = (OnceLock::new(), OnceLock::new());
+        let (scaled, least_variance, lines) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         // Scaled by their own means and deviations, rows that count once are of unit size.
         let is_standard =
             recipe.standardize() && recipe.intercept() && dataset.weights().is_none() && !has_typing_errors;
-        Ok(Self { dataset, recipe, control, scale, far_targets, standard, scaling, is_standard, scaled, lines })
+        Ok(Self {
+            dataset,
+            recipe,
+            control,
+            scale,
+            far_targets,
+            standard,
+            scaling,
+            is_standard,
+            scaled,
+            least_variance,
+            lines,
+        })
     }
 
     /// The same for some of the rows, with inputs in the same units and the target in its own.
@@ -135,6 +149,7 @@ impl<'a> Work<'a> {
             // Of some rows, columns are only nearly of unit size.
             is_standard: self.is_standard && dataset.row_count() == self.dataset.row_count(),
             scaled: OnceLock::new(),
+            least_variance: OnceLock::new(),
             lines: OnceLock::new(),
         }
     }
@@ -151,7 +166,7 @@ impl<'a> Work<'a> {
 
     /// The least variance that noise can have, because the target is rounded.
     pub fn least_variance(&self) -> f64 {
-        rounding_variance(&self.standard)
+        *self.least_variance.get_or_init(|| rounding_variance(&self.standard))
     }
 
     /// Standardized inputs, n × p.

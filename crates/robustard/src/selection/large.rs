@@ -28,7 +28,7 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     let work = &work.in_units_of(&small);
     reasons.retain(|reason| !matches!(reason, Reason::LeverageSetAside { .. } | Reason::RareErrorsSetAside { .. }));
     let all = if let FeatureKind::Smooth(kind) = fit.features {
-        let (set_aside, rare) = gross_errors(work, &small, fit)?;
+        let (set_aside, rare) = gross_errors(work, &small, fit, &work.residuals(fit)?);
         reasons.extend(rare);
         work.fit(fit.features, work.smooth_again(kind, fit)?, &fit.settings, set_aside)?
     } else if fit.features == FeatureKind::linear() {
@@ -39,7 +39,7 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
         }
         // Robust noise needs no help.
         if fit.model.noise().is_shared() {
-            let (gross, rare) = gross_errors(work, &small, fit)?;
+            let (gross, rare) = gross_errors(work, &small, fit, &residual);
             reasons.extend(rare);
             set_aside.extend(gross);
             set_aside.sort_unstable();
@@ -62,8 +62,9 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
 }
 
 /// The rows of the whole table that are as far off as the rows that a curve, fitted to some of them, has set aside; if it has set none
-/// aside, and beside lines, which set rows aside for their leverage, those that are much farther off than any of these.
-fn gross_errors(work: &Work<'_>, small: &Work<'_>, fit: &Fit) -> Result<(Vec<usize>, Option<Reason>), Error> {
+/// aside, and beside lines, which set rows aside for their leverage, those that are much farther off than any of these. The fit leaves
+/// `residual` of all rows.
+fn gross_errors(work: &Work<'_>, small: &Work<'_>, fit: &Fit, residual: &[f64]) -> (Vec<usize>, Option<Reason>) {
     let mut errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
     // Typing errors are no measure.
     let silent = if fit.design.is_linear() { &fit.set_aside } else { &small.far_targets };
@@ -72,9 +73,8 @@ fn gross_errors(work: &Work<'_>, small: &Work<'_>, fit: &Fit) -> Result<(Vec<usi
     let aside = (fit.set_aside.len() - silent.len()).min(errors.len() - 1);
     // As many of the rows looked at are beyond.
     let limit = if aside > 0 { 0.5 * (errors[aside - 1] + errors[aside]) } else { BEYOND_ALL * errors[0] };
-    let residual = work.residuals(fit)?;
     let is_new = |row: &usize| work.far_targets.binary_search(row).is_err();
     let found: Vec<usize> = (0..residual.len()).filter(|&row| residual[row].abs() > limit).filter(is_new).collect();
     let rare = (aside == 0 && !found.is_empty()).then_some(Reason::RareErrorsSetAside { rows: found.len() });
-    Ok((found, rare))
+    (found, rare)
 }

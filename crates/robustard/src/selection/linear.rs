@@ -200,7 +200,7 @@ pub(super) fn unconfirmed(work: &Work<'_>, small: &Work<'_>, chosen: &Fit) -> Re
     let without = small.fit(kind, small.learn(kind, settings.noise)?, settings, few_far_rows(small.dataset))?;
     let z = work.z_scores(&without.fit, &far)?;
     let unconfirmed: Vec<usize> = far.into_iter().zip(z).filter(|(_, z)| z.abs() > limit).map(|(row, _)| row).collect();
-    let is_guarded = !chosen.set_aside.is_empty();
+    let is_guarded = chosen.set_aside.len() > small.far_targets.len();
     let is_seen = || Ok::<_, Error>(work.z_scores(chosen, &unconfirmed)?.iter().all(|z| z.abs() > limit));
     Ok(if !is_guarded && is_seen()? { Vec::new() } else { unconfirmed })
 }
