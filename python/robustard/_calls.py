@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from typing import Any
@@ -11,19 +12,22 @@ import numpy as np
 
 def description(estimator: object) -> str:
     """The class and the parameters that a file can hold, so that a saved model comes back as itself."""
-    values = {name: _plain(getattr(estimator, name)) for name in _parameter_names(type(estimator))}
-    plain = {name: value for name, value in values.items() if value is not _UNKNOWN}
-    return json.dumps({"class": type(estimator).__name__, "parameters": plain})
+    values = {name: getattr(estimator, name) for name in _defaults(type(estimator))}
+    given = {name: value for name, value in values.items() if value is not _defaults(type(estimator))[name]}
+    plain = {name: _plain(value) for name, value in given.items()}
+    known = {name: value for name, value in plain.items() if value is not _UNKNOWN}
+    return json.dumps({"class": type(estimator).__name__, "parameters": known})
 
 
-#: The names of the parameters of classes that were asked for: scikit-learn reads signatures each time.
-_NAMES: dict[Any, list[str]] = {}
+#: The parameters of classes that were asked for, with their defaults: scikit-learn reads signatures each time.
+_DEFAULTS: dict[Any, dict[str, Any]] = {}
 
 
-def _parameter_names(kind: Any) -> list[str]:
-    if kind not in _NAMES:
-        _NAMES[kind] = kind._get_param_names()
-    return _NAMES[kind]
+def _defaults(kind: Any) -> dict[str, Any]:
+    if kind not in _DEFAULTS:
+        signature = inspect.signature(kind).parameters
+        _DEFAULTS[kind] = {name: signature[name].default for name in kind._get_param_names()}
+    return _DEFAULTS[kind]
 
 
 #: What a file cannot hold.

@@ -69,7 +69,6 @@ class Core(Data):
 
     #: The fitted model, and where its rows are among those given to fit.
     _fitted: Fitted
-    _rows: npt.NDArray[np.intp]
     _row_count: int
     #: X, its kind, y and sample_weight as fit had them: no copies.
     _training: tuple[Any, _frames.Kind | None, Floats, Any]
@@ -194,7 +193,6 @@ class Core(Data):
         for name in _ASKED_FOR:
             self.__dict__.pop(name, None)
         self._fitted = fitted
-        self._rows = fitted.rows.astype(np.intp, copy=False)
         self._row_count = fitted.table_rows
         self.n_iter_ = max(1, fitted.iterations)
         self.status_ = fitted.status
@@ -207,6 +205,15 @@ class Core(Data):
     def _model(self) -> Fitted:
         check_is_fitted(self)
         return self._fitted
+
+    @cached_property
+    def _rows(self) -> npt.NDArray[np.intp]:
+        return self._model().rows.astype(np.intp, copy=False)
+
+    @cached_property
+    def target_transform_(self) -> str:
+        """What was fitted instead of the target."""
+        return self._model().target_transform
 
     @cached_property
     def _coefficients(self) -> dict[str, Any]:
@@ -447,6 +454,31 @@ class Core(Data):
             return float(r2_score(y, predicted, sample_weight=sample_weight))
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(r2_score(actual[known], predicted[known], sample_weight=weight))
+
+    def predict_median(self, X: Any) -> Floats:
+        """Predict medians: half of new observations lie above.
+
+        They differ from `predict` only where a transformation of the target is fitted (`target_transform_`).
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Medians.
+
+        Examples
+        --------
+        >>> from robustard import JointARD
+        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
+        >>> model.predict_median([[5.0]]).round(1)
+        array([9.9])
+        """
+        check_is_fitted(self)
+        return self._predicted(X, 0.95)["median"]
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
         """Predict intervals that hold new observations with a given probability.

@@ -29,7 +29,7 @@ class Tunable(Regression):
             """The parameters, which are set by name."""
 
     def _options(self) -> dict[str, Any]:
-        for name in ("noise", "solver"):
+        for name in ("noise", "target_transform", "solver"):
             check_type(name, getattr(self, name), (str, type(None)), "a text or None")
         check_type("preset", self.preset, (str,), "a text")
         if self.missing not in ("error", "drop", "impute"):
@@ -111,6 +111,8 @@ class JointARD(Tunable):
         Whether it converged.
     features_, noise_ : str
         The features and the noise that were fitted.
+    target_transform_ : {'none', 'log', 'asinh'}
+        What was fitted instead of the target; coefficients and intercept are of that.
     choice_ : dict or None
         What was compared, and why this was chosen, if anything was.
     n_features_in_ : int

@@ -50,6 +50,7 @@ class Fitted:
     features: str
     noise: str
     noise_words: str
+    target_transform: str
     is_linear: bool
     quality: tuple[float, float, float, float, bool]
     reasons: list[str] | None

@@ -72,6 +72,8 @@ class RVM(Tunable):
         Whether it converged.
     features_, noise_ : str
         The features and the noise that were fitted.
+    target_transform_ : {'none', 'log', 'asinh'}
+        What was fitted instead of the target; coefficients and intercept are of that.
     choice_ : dict or None
         What was compared, and why this was chosen, if anything was.
     n_features_in_ : int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_every_setting_is_passed_on(line):
         inner_tolerance=1e-5, inner_max_iterations=99, base_noise="trimmed",
     )  # fmt: skip
     engine = {name: known for name, (_, known, _) in robustard._settings.PARAMETERS.items()}
-    others = {"noise", "solver", "lengthscale", "intercept", "standardize", "preset", "seed"}
+    others = {"noise", "target_transform", "solver", "lengthscale", "intercept", "standardize", "preset", "seed"}
     assert {engine[name] for name in settings} == set(engine.values()) - others - {None}
     # Every option of the engine has a parameter.
     assert set(robustard._robustard.option_names()) == (set(engine.values()) - {None}) | {"features"}
@@ -331,3 +332,26 @@ def test_a_failed_refit_leaves_the_model_as_it_was(line):
         model.fit(np.full((len(y), 2), np.nan), y)
     assert list(model.feature_names_in_) == list(frame.columns)
     assert (model.predict(frame) == before).all()
+
+
+def test_target_is_transformed():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1.5, 1.5, (300, 2))
+    y = 100 * np.exp(X[:, 0] + 0.3 * random.standard_normal(300))
+    model = robustard.JointARD().fit(X, y)
+    assert model.target_transform_ == "asinh"
+    low, high = model.predict_interval(X).T
+    median, mean = model.predict_median(X), model.predict(X)
+    assert np.all(low < median) and np.all(median < mean) and np.all(mean < high)
+    assert 0.9 < np.mean((low < y) & (y < high)) <= 1
+    again = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(again.predict(X), mean)
+    log = robustard.JointARD(features="linear", noise="shared", target_transform="log").fit(X, y)
+    assert log.target_transform_ == "log"
+    assert abs(log.coef_[0] - 1) < 0.1
+    assert abs(log.predict(X).mean() / y.mean() - 1) < 0.1
+    assert robustard.JointARD(target_transform="none").fit(X, y).target_transform_ == "none"
+    with pytest.raises(ValueError, match="log is for targets that are all above 0"):
+        robustard.JointARD(target_transform="log").fit(X, y - 100)
+    with pytest.raises(ValueError, match="none, log or asinh"):
+        robustard.JointARD(target_transform="sqrt").fit(X, y)

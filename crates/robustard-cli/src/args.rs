@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
-use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind};
+use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
     EncodeOptions, Header, Kind, Missing, ReadOptions, Table, TableModel, io_words, load_model, read,
 };
@@ -148,6 +148,10 @@ pub struct EngineArguments {
     /// student-t:learned, contaminated, contaminated-t[:NU], inverse-gamma:A,B or flat [default: auto, flat with --preset paper]
     #[arg(long, value_parser = checked::<Choice<Noise>>)]
     noise: Option<Choice<Noise>>,
+    /// What is fitted instead of the target: none, log, asinh (nearly log where targets are large, and of any sign), or auto: asinh
+    /// if errors grow with the target and it predicts better, where features and noise are chosen, too [default: auto]
+    #[arg(long, value_parser = checked::<Choice<TargetTransform>>)]
+    target_transform: Option<Choice<TargetTransform>>,
     /// Any option by name, such as tolerance=1e-6 (repeat for more)
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -241,6 +245,7 @@ impl EngineArguments {
         }
         options.solver = self.solver.or(options.solver);
         options.noise = self.noise.or(options.noise);
+        options.target_transform = self.target_transform.or(options.target_transform);
         Ok(options)
     }
 }

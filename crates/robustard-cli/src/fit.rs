@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard::{Regression, Status};
+use robustard::{Regression, Status, TargetTransform};
 use robustard_report::{counted, noise_words, reason_words, short, solver_name, status_words, time_words};
 use robustard_table::{Fitted, Table, TableModel, read, save_model, write};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -155,6 +155,12 @@ impl Fit {
         let regression = model.regression();
         let (solver, noise) = (solver_name(regression.settings().solver), noise_words(regression.noise()));
         writeln!(out, "Fit      {solver}, {noise}")?;
+        let scale = regression.design().target();
+        if scale.transform() != TargetTransform::None {
+            let formula = scale.formula(&model.encoder().target);
+            let said = format!("of {formula}, which coefficients are of; predictions are of the target itself");
+            wrapped(&said, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
+        }
         writeln!(
             out,
             "         {} iterations, {} in all, {}",

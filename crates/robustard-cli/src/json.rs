@@ -41,6 +41,10 @@ pub struct Summary<'a> {
 struct FittedKind {
     features: String,
     noise: String,
+    /// What is fitted instead of the target; coefficients are of that.
+    target_transform: String,
+    /// The same as a formula.
+    target: String,
     solver: robustard::SolverKind,
 }
 
@@ -74,6 +78,8 @@ impl<'a> Summary<'a> {
             fitted: FittedKind {
                 features: regression.features().to_string(),
                 noise: regression.noise().to_string(),
+                target_transform: regression.design().target().transform().to_string(),
+                target: regression.design().target().formula(&encoder.target),
                 solver: regression.settings().solver,
             },
             status: regression.status(),

@@ -31,6 +31,9 @@ pub struct Predict {
     /// Share of new observations that the intervals should hold
     #[arg(long, default_value_t = 0.95, value_parser = level)]
     level: f64,
+    /// Predict medians instead of means, which differ where a transformation of the target was fitted
+    #[arg(long)]
+    median: bool,
     /// Print errors only
     #[arg(long)]
     quiet: bool,
@@ -85,7 +88,10 @@ impl Predict {
             Table::number_column(all)
         };
         let columns = vec![
-            ("prediction".to_owned(), spread(&prediction.values.mean)),
+            (
+                "prediction".to_owned(),
+                spread(if self.median { &prediction.values.median } else { &prediction.values.mean }),
+            ),
             ("std".to_owned(), spread(&prediction.values.std)),
             ("lower".to_owned(), spread(&interval.lower)),
             ("upper".to_owned(), spread(&interval.upper)),

@@ -36,6 +36,10 @@ fn bad_value(error: impl std::fmt::Display) -> PyErr {
 }
 
 fn recipe(options: &str) -> PyResult<Recipe> {
+    if let Ok(options) = serde_json::from_str::<Options>(options) {
+        return options.recipe().map_err(bad_value);
+    }
+    // One by one, the wrong one is named.
     let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(options).map_err(bad_value)?;
     let mut options = Options::default();
     all.iter().try_for_each(|(name, value)| options.set(name, value)).map_err(bad_value)?;
@@ -154,9 +158,9 @@ impl Fitted {
         let interval = values.interval(level).map_err(bad_value)?;
         let dict = PyDict::new(py);
         dict.set_item("notes", self.model.note_beyond(&values.beyond).into_iter().collect::<Vec<_>>())?;
-        let [mean, std] = [&values.mean, &values.std].map(|values| PyArray1::from_slice(py, values));
-        dict.set_item("mean", mean)?;
-        dict.set_item("std", std)?;
+        dict.set_item("mean", values.mean.into_pyarray(py))?;
+        dict.set_item("median", values.median.into_pyarray(py))?;
+        dict.set_item("std", values.std.into_pyarray(py))?;
         dict.set_item("lower", interval.lower.into_pyarray(py))?;
         dict.set_item("upper", interval.upper.into_pyarray(py))?;
         Ok(dict)
@@ -233,6 +237,11 @@ impl Fitted {
     #[getter]
     fn noise(&self) -> String {
         self.regression().noise().to_string()
+    }
+
+    #[getter]
+    fn target_transform(&self) -> String {
+        self.regression().design().target().transform().to_string()
     }
 
     #[getter]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use robustard::{Compared, Noise, Reason, SolverKind, Status};
+use robustard::{Compared, Noise, Reason, SolverKind, Status, TargetTransform};
 
 /// Five significant digits, without an exponent where that is readable.
 pub fn short(value: f64) -> String {
@@ -105,6 +105,17 @@ pub fn reason_words(reason: &Reason) -> String {
             "{} set aside, whose targets are more than 1000 standard deviations from the others",
             counted(rows, "row")
         ),
+        Reason::TargetTransformed { transform, gain, standard_error } => format!(
+            "{transform} of the target, because errors grow with it: that gains {gain:.2} ± {standard_error:.2} nats per left-out row"
+        ),
+        Reason::TargetNotTransformed { transform, gain, standard_error } if gain <= standard_error => {
+            format!(
+                "the target itself, because its {transform} gains no more than {gain:.2} ± {standard_error:.2} nats per left-out row"
+            )
+        }
+        Reason::TargetNotTransformed { transform, .. } => {
+            format!("the target itself, because with its {transform} the errors of left-out rows are larger")
+        }
         Reason::NoErrorStandsApart => "shared noise, because no error stands apart".to_owned(),
         Reason::Interrupted => "interrupted before everything was compared".to_owned(),
         _ => "another reason".to_owned(),
@@ -115,7 +126,11 @@ pub fn reason_words(reason: &Reason) -> String {
 pub fn compared_words(compared: &Compared) -> String {
     let from = compared.learnt_from.map_or(String::new(), |rows| format!(" (learnt from {rows} rows)"));
     let aside = if compared.set_aside == 0 { String::new() } else { format!(", {} set aside", compared.set_aside) };
-    format!("{}{from}, {}{aside}", compared.features, compared.noise)
+    let target = match compared.target_transform {
+        TargetTransform::None => String::new(),
+        transform => format!(", {transform} of the target"),
+    };
+    format!("{}{from}, {}{target}{aside}", compared.features, compared.noise)
 }
 
 /// How a fit ended, and what to do if that is not well.

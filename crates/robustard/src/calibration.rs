@@ -11,7 +11,14 @@ pub(crate) const GROSS: f64 = 4.0;
 /// taken for wrong, all but the gross errors count as far as they are likely right: leaving out all of the former would cut tails off.
 /// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
 /// new rows are larger for it.
-pub(crate) fn calibrate(model: &mut FittedModel, unseen: &[f64], weight: &[f64], wrong: &[usize], learnt: usize) {
+/// Says how far each row counted.
+pub(crate) fn calibrate(
+    model: &mut FittedModel,
+    unseen: &[f64],
+    weight: &[f64],
+    wrong: &[usize],
+    learnt: usize,
+) -> Vec<f64> {
     let mut weight = weight.to_vec();
     if !wrong.is_empty() {
         let right = right_probabilities(&model.left_out(unseen), model.inlier_variance(), &weight, wrong);
@@ -21,6 +28,7 @@ pub(crate) fn calibrate(model: &mut FittedModel, unseen: &[f64], weight: &[f64],
     // As for a residual variance, but never more than twofold.
     let stretch = (rows / (rows - learnt as f64).max(0.5 * rows)).sqrt();
     model.calibrate(unseen, &weight, stretch);
+    weight
 }
 
 /// The probability that each row is of the population that most rows are of: normal or Student-t noise, whichever explains the errors

@@ -10,70 +10,10 @@ use crate::control::par;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
 use crate::scaling::{Standardizer, rows_of};
+use crate::target::TargetScale;
 
 /// Rows that are made into features together, so that the room needed does not grow with the table.
 const BLOCK: usize = 4096;
-
-/// Mean and standard deviation that the target is standardized by.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct TargetScale {
-    /// Mean; 0 without an intercept.
-    mean: f64,
-    /// Standard deviation; 1 for a constant target.
-    deviation: f64,
-}
-
-impl TargetScale {
-    /// Of values that all count once, about their mean.
-    pub fn of_values(target: &[f64]) -> Self {
-        let standard = Standardizer::fit(ColRef::from_slice(target).as_mat());
-        Self { mean: standard.mean[0], deviation: standard.scale[0] }
-    }
-
-    pub(crate) fn of(dataset: &Dataset<'_>, intercept: bool) -> Self {
-        let target = ColRef::from_slice(dataset.target());
-        let standard = match dataset.weights() {
-            Some(weights) => Standardizer::weighted(target.as_mat(), weights),
-            None => Standardizer::fit(target.as_mat()),
-        };
-        Self { mean: if intercept { standard.mean[0] } else { 0.0 }, deviation: standard.scale[0] }
-    }
-
-    /// The target in standard units.
-    pub fn standardize(&self, target: &[f64]) -> Vec<f64> {
-        target.iter().map(|y| (y - self.mean) / self.deviation).collect()
-    }
-
-    /// A value in the target's units.
-    pub fn unscaled(&self, standard: f64) -> f64 {
-        self.mean + self.deviation * standard
-    }
-
-    /// A difference of values in the target's units.
-    pub fn difference(&self, standard: f64) -> f64 {
-        self.deviation * standard
-    }
-
-    /// A difference of values in standard units.
-    pub fn standard_difference(&self, difference: f64) -> f64 {
-        difference / self.deviation
-    }
-
-    /// Predictions in the target's units.
-    pub(crate) fn prediction(&self, standard: robustard_engine::Prediction) -> robustard_engine::Prediction {
-        standard.scaled(self.mean, self.deviation)
-    }
-
-    /// A variance in squared target units.
-    pub fn variance(&self, standard: f64) -> f64 {
-        self.deviation * self.deviation * standard
-    }
-
-    /// The log density of so many targets in their own units.
-    pub fn log_density(&self, standard: f64, targets: f64) -> f64 {
-        standard - targets * self.deviation.ln()
-    }
-}
 
 /// An input that lies outside the range of the training rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +65,10 @@ impl Design {
     /// Scaling of the target.
     pub fn target(&self) -> TargetScale {
         self.target
+    }
+
+    pub(crate) fn set_target(&mut self, target: TargetScale) {
+        self.target = target;
     }
 
     /// Whether there is an intercept.
@@ -183,17 +127,18 @@ impl Design {
         if self.map.bends().is_some() { self.names.len() } else { self.feature_count() }
     }
 
-    /// Coefficients of the features per standard deviation of each, in target units, of a list with one per column.
+    /// Coefficients of the features per standard deviation of each, in units of the transformed target, of a list with one per
+    /// column.
     pub fn per_deviation(&self, per_column: &[f64]) -> Vec<f64> {
         self.of_features(per_column).iter().map(|weight| self.target.difference(*weight)).collect()
     }
 
-    /// Target units per unit of a feature.
+    /// Units of the transformed target per unit of a feature.
     pub fn unit(&self, feature: usize) -> f64 {
         if self.map.begins_with_inputs() && feature < self.names.len() {
-            self.target.deviation / self.inputs.scale[feature]
+            self.target.difference(1.0) / self.inputs.scale[feature]
         } else {
-            self.target.deviation
+            self.target.difference(1.0)
         }
     }
 
@@ -211,7 +156,7 @@ impl Design {
         } else {
             0.0
         };
-        self.target.unscaled(own - shift)
+        self.target.transformed(own - shift)
     }
 
     /// Whether the features are the inputs and nothing else.

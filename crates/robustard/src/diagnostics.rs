@@ -56,10 +56,17 @@ impl Diagnostics {
         let scale = design.target();
         let standard: Standard = model.diagnose_with(unseen);
         let rows = model.rows();
-        let differences = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.difference(*v)).collect() };
-        let variances = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.variance(*v)).collect() };
+        let errors = |values: &[f64]| -> Vec<f64> {
+            rows.target.iter().zip(values).map(|(y, error)| scale.error(*y, *error)).collect()
+        };
+        // Where a row is expected from the others.
+        let variance =
+            |row: usize, variance: f64| scale.variance_at(rows.target[row] - standard.loo_residual[row], variance);
+        let variances = |values: &[f64]| -> Vec<f64> {
+            values.iter().enumerate().map(|(row, value)| variance(row, *value)).collect()
+        };
         let actual: Vec<f64> = rows.target.iter().map(|y| scale.unscaled(*y)).collect();
-        let loo_residual = differences(&standard.loo_residual);
+        let loo_residual = errors(&standard.loo_residual);
         let mut is_aside = vec![false; actual.len()];
         set_aside.iter().for_each(|&row| is_aside[row] = true);
         let flagged = standard.flagged.iter().zip(&is_aside).map(|(flagged, aside)| *flagged || *aside).collect();
@@ -69,16 +76,21 @@ impl Diagnostics {
         });
         Self {
             predicted: actual.iter().zip(&loo_residual).map(|(y, r)| y - r).collect(),
-            residual: differences(&standard.residual),
+            residual: errors(&standard.residual),
             noise_variance: variances(&rows.noise_variance),
             latent_variance: rows
                 .predictive_latent_variance()
                 .iter()
                 .enumerate()
-                .map(|(row, latent)| scale.variance(latent + unseen.get(row).copied().unwrap_or(0.0)))
+                .map(|(row, latent)| variance(row, latent + unseen.get(row).copied().unwrap_or(0.0)))
                 .collect(),
             loo_latent_variance: variances(&standard.loo_latent_variance),
-            loo_log_density: standard.loo_log_density.iter().map(|density| scale.log_density(*density, 1.0)).collect(),
+            loo_log_density: rows
+                .target
+                .iter()
+                .zip(&standard.loo_log_density)
+                .map(|(y, density)| scale.log_density_at(*y, *density))
+                .collect(),
             weight: rows.weight.to_vec(),
             leverage: standard.leverage,
             cooks_distance: standard.cooks_distance,

@@ -42,6 +42,17 @@ pub enum Error {
         /// What they are called.
         names: Vec<String>,
     },
+    /// The logarithm of a target that has none.
+    #[error(
+        "the target is {value} in row {}: log is for targets that are all above 0; use asinh, which is nearly the same where targets \
+         are large, or none", .row + 1
+    )]
+    LogOfTarget {
+        /// Row, counted from 0.
+        row: usize,
+        /// The target.
+        value: f64,
+    },
     /// The work was stopped and has no result.
     #[error("stopped before there was a result")]
     Stopped,

@@ -117,9 +117,14 @@ impl Fit {
         -self.model.outcome().objective / self.model.rows().weight.iter().sum::<f64>()
     }
 
-    /// Mean log density of the left-out rows, in the target's units. Rows set aside are a share of all with a wide normal density,
-    /// so that a fit gains nothing by setting rows aside that it could explain.
+    /// Mean log density of the left-out rows, in the target's units.
     pub fn left_out_density(&self) -> f64 {
+        self.design.target().log_density(mean(&self.left_out_densities()), 1.0)
+    }
+
+    /// Log densities of the left-out rows, in standard units. Rows set aside are a share of all with a wide normal density, so that a
+    /// fit gains nothing by setting rows aside that it could explain.
+    pub fn left_out_densities(&self) -> Vec<f64> {
         let LeftOut { residual, latent_variance } = self.left_out();
         let n = residual.len();
         let own: Vec<f64> = if self.model.noise().is_shared() {
@@ -129,7 +134,7 @@ impl Fit {
             self.model.diagnose_with(&self.unseen).loo_log_density
         };
         let aside = &self.set_aside;
-        let densities = if aside.is_empty() {
+        if aside.is_empty() {
             own
         } else {
             let share = (aside.len() as f64 + 0.5) / (n as f64 + 1.0);
@@ -139,8 +144,7 @@ impl Fit {
                 log_sum_exp(parts.into_iter())
             };
             (0..n).map(mixed).collect()
-        };
-        self.design.target().log_density(mean(&densities), 1.0)
+        }
     }
 
     /// Whether all parts fit together, as they do unless they come from a damaged file.

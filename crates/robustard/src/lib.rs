@@ -60,13 +60,14 @@ mod regression;
 mod scaling;
 mod selection;
 mod summary;
+mod target;
 mod triangle;
 mod validation;
 mod work;
 
 pub use control::{Control, ControlError, Progress, Stage};
 pub use dataset::{Column, Dataset, DatasetError};
-pub use design::{Beyond, Design, TargetScale};
+pub use design::{Beyond, Design};
 pub use diagnostics::Diagnostics;
 pub use error::Error;
 pub use quality::Quality;
@@ -80,4 +81,5 @@ pub use robustard_engine::{
 pub use scaling::Standardizer;
 pub use selection::{Compared, Reason, Selection};
 pub use summary::FeatureSummary;
+pub use target::{TargetScale, TargetTransform};
 pub use validation::{Fold, Scores, cross_validate, folds, validate};

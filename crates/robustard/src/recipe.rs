@@ -9,6 +9,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use crate::features::{FeatureKind, Lengthscale};
+use crate::target::TargetTransform;
 
 /// Something that is chosen by the data, or given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -124,6 +125,9 @@ macro_rules! options {
             /// The noise.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub noise: Option<Choice<Noise>>,
+            /// What is fitted instead of the target.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub target_transform: Option<Choice<TargetTransform>>,
             /// Lengthscales of rff and rbf features.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub lengthscale: Option<Lengthscale>,
@@ -148,7 +152,7 @@ macro_rules! options {
         impl Options {
             /// All names.
             pub fn names() -> Vec<&'static str> {
-                vec!["features", "noise", "lengthscale", "intercept", "standardize", "seed", "preset", "studentized_power", $(stringify!($name)),*]
+                vec!["features", "noise", "target_transform", "lengthscale", "intercept", "standardize", "seed", "preset", "studentized_power", $(stringify!($name)),*]
             }
 
             /// The engine's settings that are given, over those of the preset.
@@ -257,6 +261,7 @@ impl Options {
         Recipe {
             features,
             noise,
+            target_transform: self.target_transform.unwrap_or_default(),
             lengthscale,
             intercept: self.intercept.unwrap_or(true),
             standardize: self.standardize.unwrap_or(true),
@@ -275,6 +280,8 @@ impl Options {
 pub struct Recipe {
     features: Choice<FeatureKind>,
     noise: Choice<Noise>,
+    #[serde(default)]
+    target_transform: Choice<TargetTransform>,
     lengthscale: Lengthscale,
     intercept: bool,
     standardize: bool,
@@ -287,6 +294,7 @@ impl Default for Recipe {
         Self {
             features: Choice::Auto,
             noise: Choice::Auto,
+            target_transform: Choice::Auto,
             lengthscale: Lengthscale::Each,
             intercept: true,
             standardize: true,
@@ -318,6 +326,12 @@ impl Recipe {
         let recipe = Self { lengthscale, ..self }.checked()?;
         let is_used = recipe.features.given().is_some_and(|kind| kind.takes_lengthscale());
         if is_used { Ok(recipe) } else { Err(RecipeError::NoLengthscale) }
+    }
+
+    /// With this instead of the target.
+    #[must_use]
+    pub fn with_target_transform(self, target_transform: Choice<TargetTransform>) -> Self {
+        Self { target_transform, ..self }
     }
 
     /// With an intercept or without.
@@ -363,6 +377,11 @@ impl Recipe {
         self.noise
     }
 
+    /// What is fitted instead of the target. It is chosen only if features and noise are, too; else it is none.
+    pub fn target_transform(&self) -> Choice<TargetTransform> {
+        self.target_transform
+    }
+
     /// Lengthscales of rff and rbf features.
     pub fn lengthscale(&self) -> Lengthscale {
         self.lengthscale
@@ -396,6 +415,7 @@ impl Recipe {
             features: (self.features != default.features).then_some(self.features),
             // Said outright, because other options about noise would mean that it is given.
             noise: (self.noise != default.noise || self.settings != default.settings).then_some(self.noise),
+            target_transform: (self.target_transform != default.target_transform).then_some(self.target_transform),
             lengthscale: takes_lengthscale.then_some(self.lengthscale),
             intercept: (!self.intercept).then_some(false),
             standardize: (!self.standardize).then_some(false),

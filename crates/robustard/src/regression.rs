@@ -1,11 +1,10 @@
 //! A fitted regression: all that prediction, diagnosis and reports need, in the target's units.
 
-use std::ops::Deref;
 use std::time::{Duration, Instant};
 
 use faer::{Mat, MatRef, Par};
 use robustard_engine::solver::Paths;
-use robustard_engine::{FittedModel, Noise, Settings, Status};
+use robustard_engine::{FittedModel, Interval, Noise, PredictError, PredictiveNoise, Settings, Status};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -18,6 +17,7 @@ use crate::fitted::Fit;
 use crate::quality::Quality;
 use crate::recipe::Recipe;
 use crate::selection::{Chosen, Selection, choose};
+use crate::target::{Predicted, TargetTransform};
 use crate::work::Work;
 
 /// Rows predicted together, so that the room needed does not grow with the table.
@@ -57,8 +57,17 @@ pub struct Regression {
 
 /// Predictions of rows, in the target's units.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Prediction {
-    values: robustard_engine::Prediction,
+    /// Expected value.
+    pub mean: Vec<f64>,
+    /// As many targets are expected above as below; the mean, unless the target is transformed.
+    pub median: Vec<f64>,
+    /// Standard deviation of a new observation; of a transformed target, half the width of the interval of one standard deviation.
+    pub std: Vec<f64>,
+    /// Variance of the regression function.
+    pub latent_variance: Vec<f64>,
+    values: Predicted,
     /// Inputs that lie outside the range of the training rows, where a curve stays as at its border.
     pub beyond: Vec<Beyond>,
 }
@@ -72,11 +81,27 @@ pub struct Means {
     pub beyond: Vec<Beyond>,
 }
 
-impl Deref for Prediction {
-    type Target = robustard_engine::Prediction;
+impl Prediction {
+    fn new(values: Predicted, beyond: Vec<Beyond>) -> Self {
+        let (mean, median) = (values.mean(), values.median());
+        let (std, latent_variance) = (values.std(), values.latent_variance());
+        Self { mean, median, std, latent_variance, values, beyond }
+    }
 
-    fn deref(&self) -> &Self::Target {
-        &self.values
+    /// Central intervals that hold new observations with probability `level`.
+    pub fn interval(&self, level: f64) -> Result<Interval, PredictError> {
+        self.values.interval(level)
+    }
+
+    /// The noise of a new observation, in units of what is fitted: of the target, unless that is transformed.
+    pub fn noise(&self) -> &PredictiveNoise {
+        self.values.noise()
+    }
+
+    /// Log densities of the observations that came true, under the same distribution as the intervals.
+    #[must_use]
+    pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
+        self.values.log_density(actual)
     }
 }
 
@@ -185,15 +210,18 @@ impl Regression {
         self.fit.design.target().log_density(log_density, rows)
     }
 
-    /// λ of each training row, in squared target units.
+    /// λ of each training row, in squared target units where the row is expected.
     pub fn noise_variance(&self) -> Vec<f64> {
-        let scale = self.fit.design.target();
-        self.fit.model.rows().noise_variance.iter().map(|variance| scale.variance(*variance)).collect()
+        let (scale, rows) = (self.fit.design.target(), self.fit.model.rows());
+        if scale.transform() == TargetTransform::None {
+            return rows.noise_variance.iter().map(|variance| scale.variance(*variance)).collect();
+        }
+        self.diagnostics().noise_variance.clone()
     }
 
-    /// Variance of the noise of a row that is not an outlier, in squared target units.
+    /// Variance of the noise of a row that is not an outlier, in squared target units where the mean of what is fitted is expected.
     pub fn inlier_variance(&self) -> f64 {
-        self.fit.design.target().variance(self.fit.model.inlier_variance())
+        self.fit.design.target().variance_at(0.0, self.fit.model.inlier_variance())
     }
 
     /// Predicts rows of inputs (m × p), in the target's units.
@@ -221,7 +249,7 @@ impl Regression {
             Ok(())
         })?;
         let standard = robustard_engine::Prediction::new(mean, variance, self.fit.predictive_noise());
-        Ok(Prediction { values: design.target().prediction(standard), beyond })
+        Ok(Prediction::new(design.target().prediction(standard), beyond))
     }
 
     /// The expected values alone, which takes less time.
@@ -238,7 +266,7 @@ impl Regression {
                 Some(means) => means,
                 None => model.mean_rows(design.columns(standard, par).0.as_ref())?,
             };
-            mean.extend(means.into_iter().map(|value| design.target().unscaled(value)));
+            mean.extend(means.into_iter().map(|value| design.target().expected(value)));
             Ok(())
         })?;
         Ok(Means { mean, beyond })
@@ -270,7 +298,17 @@ impl Regression {
             let unseen = gaps.map_or_else(|| vec![0.0; own.len()], |gaps| design.unseen_variance(&gaps, model));
             own.iter().zip(unseen).enumerate().for_each(|(i, (own, unseen))| covariance[(i, i)] = own + unseen);
             let scale = design.target();
-            Ok(Mat::from_fn(covariance.nrows(), covariance.ncols(), |i, j| scale.variance(covariance[(i, j)])))
+            let (m, whole) = (covariance.nrows(), |i, j| scale.variance(covariance[(i, j)]));
+            if scale.transform() == TargetTransform::None {
+                return Ok(Mat::from_fn(m, m, whole));
+            }
+            let means = match self.fit.folded_means(standard.as_ref(), par()) {
+                Some(means) => means,
+                None => model.mean_rows(rows.as_ref())?,
+            };
+            let unit = scale.variance(1.0);
+            let slopes: Vec<f64> = means.iter().map(|mean| (scale.variance_at(*mean, 1.0) / unit).sqrt()).collect();
+            Ok(Mat::from_fn(m, m, |i, j| slopes[i] * slopes[j] * whole(i, j)))
         })
     }
 

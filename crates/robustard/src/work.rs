@@ -11,7 +11,7 @@ use crate::Error;
 use crate::calibration::calibrate;
 use crate::control::{Control, Stage, Watched, par};
 use crate::dataset::Dataset;
-use crate::design::{Design, TargetScale, input_scaling};
+use crate::design::{Design, input_scaling};
 use crate::features::{
     FeatureError, FeatureKind, FeatureMap, Gap, Learnt, LearntSmooth, Scaling, SmoothKind, SmoothOptions, Training,
     learn_smooth,
@@ -20,6 +20,7 @@ use crate::fitted::Fit;
 use crate::learn::{Relevance, relevance};
 use crate::recipe::Recipe;
 use crate::scaling::{Standardizer, typing_errors};
+use crate::target::{TargetScale, TargetTransform};
 
 /// Standard deviations beyond which inputs and targets are typing errors.
 const FAR: f64 = 1e3;
@@ -48,16 +49,26 @@ pub(crate) struct Work<'a> {
 }
 
 /// The rows whose targets can only be typing errors, where noise is chosen, and what the target is standardized by: the others.
-fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> (Vec<usize>, TargetScale) {
+fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> Result<(Vec<usize>, TargetScale), Error> {
     let is_chosen = recipe.noise().is_auto();
     let far = if is_chosen { typing_errors(ColRef::from_slice(dataset.target())) } else { Vec::new() };
-    let scale = if far.is_empty() {
-        TargetScale::of(dataset, recipe.intercept())
-    } else {
-        let others: Vec<usize> = (0..dataset.row_count()).filter(|row| far.binary_search(row).is_err()).collect();
-        TargetScale::of(&dataset.take(&others), recipe.intercept())
-    };
-    (far, scale)
+    let transform = recipe.target_transform().given().unwrap_or_default();
+    let scale = scale_without(dataset, &far, recipe.intercept(), transform)?;
+    Ok((far, scale))
+}
+
+/// What the target is standardized by: all rows but some.
+fn scale_without(
+    dataset: &Dataset<'_>,
+    far: &[usize],
+    intercept: bool,
+    transform: TargetTransform,
+) -> Result<TargetScale, Error> {
+    if far.is_empty() {
+        return TargetScale::of(dataset, intercept, transform);
+    }
+    let others: Vec<usize> = (0..dataset.row_count()).filter(|row| far.binary_search(row).is_err()).collect();
+    TargetScale::of(&dataset.take(&others), intercept, transform)
 }
 
 /// The variance of rounding to the steps between the values that most rows have; 0 if many rows have values of their own. Values that two
@@ -97,7 +108,7 @@ pub(crate) struct Learning {
 
 impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
-        let (far_targets, scale) = target_scale(dataset, recipe);
+        let (far_targets, scale) = target_scale(dataset, recipe)?;
         let (scaling, has_typing_errors) =
             input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
@@ -121,17 +132,23 @@ impl<'a> Work<'a> {
     }
 
     /// The same for some of the rows, with inputs in the same units and the target in its own.
-    pub fn on<'b>(&self, some: &'b Dataset<'b>) -> Work<'b>
+    pub fn on<'b>(&self, some: &'b Dataset<'b>) -> Result<Work<'b>, Error>
     where
         'a: 'b,
     {
-        let (far_targets, scale) = target_scale(some, self.recipe);
-        self.of(some, scale, far_targets)
+        let (far_targets, scale) = target_scale(some, self.recipe)?;
+        Ok(self.of(some, scale, far_targets))
     }
 
-    /// The same with the target in other units.
-    pub fn in_units_of(&self, other: &Work<'_>) -> Work<'a> {
-        self.of(self.dataset, other.scale, self.far_targets.clone())
+    /// The same with the target on another scale.
+    pub fn scaled_by(&self, scale: TargetScale) -> Work<'a> {
+        self.of(self.dataset, scale.of_the_same(self.dataset), self.far_targets.clone())
+    }
+
+    /// The same with something else fitted instead of the target.
+    pub fn transformed(&self, transform: TargetTransform) -> Result<Work<'a>, Error> {
+        let scale = scale_without(self.dataset, &self.far_targets, self.recipe.intercept(), transform)?;
+        Ok(self.scaled_by(scale))
     }
 
     fn of<'b>(&self, dataset: &'b Dataset<'b>, scale: TargetScale, far_targets: Vec<usize>) -> Work<'b>
@@ -349,7 +366,7 @@ impl<'a> Work<'a> {
     pub fn fit(
         &self,
         features: FeatureKind,
-        Learning { design, start }: Learning,
+        Learning { mut design, start }: Learning,
         settings: &Settings,
         mut set_aside: Vec<usize>,
     ) -> Result<Candidate, Error> {
@@ -372,6 +389,8 @@ impl<'a> Work<'a> {
         })?;
         drop(problem);
         let unseen = gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(&gaps, &model));
+        // How far rows are right.
+        let mut right = None;
         if settings.base_noise == BaseNoise::LeftOut {
             let is_curve = !unseen.is_empty();
             let mut weight = self.weights(&[], is_curve).unwrap_or_else(|| vec![1.0; self.dataset.row_count()]);
@@ -385,10 +404,15 @@ impl<'a> Work<'a> {
                 let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
                 let wrong: Vec<usize> = set_aside.iter().copied().chain(flagged).collect();
                 let learnt = design.learnt_parameters(&model);
-                calibrate(&mut model, &unseen, &weight, &wrong, learnt);
+                right = Some(calibrate(&mut model, &unseen, &weight, &wrong, learnt));
             } else {
                 model.calibrate(&unseen, &weight, 1.0);
             }
+        }
+        if design.target().transform() != TargetTransform::None {
+            let right = right.unwrap_or_else(|| model.rows().weight.to_vec());
+            let errors = model.left_out(&unseen).residual;
+            design.set_target(design.target().with_errors(errors.into_iter().zip(right)));
         }
         let settings = settings.clone();
         let fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };

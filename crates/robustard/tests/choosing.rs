@@ -6,7 +6,7 @@ use common::{Rows, coefficient, flagged, kind, normal, waves};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
-use robustard::{Choice, Compared, Control, Noise, Recipe, Regression, Selection, fit};
+use robustard::{Choice, Compared, Control, Noise, Reason, Recipe, Regression, Selection, TargetTransform, fit};
 
 fn choose(rows: &Rows) -> Regression {
     rows.fit(&Recipe::default())
@@ -392,4 +392,69 @@ fn units_do_not_decide() {
         rows.target = waves(200, 0.0, 20).target.iter().map(|target| unit * target).collect();
         assert_eq!(choose(&rows).noise(), plain.noise(), "{unit}");
     }
+}
+
+/// Prices: products of what matters, with errors in proportion, a few of them wrong. Their logarithm is a line.
+#[test]
+fn errors_that_grow_with_the_target_make_a_logarithm() {
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
+    let clean: Vec<([f64; 3], f64)> = (0..900)
+        .map(|_| {
+            let x: [f64; 3] = std::array::from_fn(|_| rng.random_range(-1.5..1.5));
+            (x, 100.0 * (x[0] + 0.4 * x[1]).exp())
+        })
+        .collect();
+    let (training, new) = clean.split_at(400);
+    let noisy = |rng: &mut ChaCha8Rng, truth: f64| truth * (0.3 * normal(rng)).exp();
+    for wrong in [usize::MAX, 12] {
+        let rows = Rows::of(training.iter().enumerate().map(|(i, (x, truth))| {
+            let error = if (i + 1).is_multiple_of(wrong) { 10.0 } else { 1.0 };
+            (*x, error * noisy(&mut rng, *truth))
+        }));
+        let regression = choose(&rows);
+        let plain = rows.fit(&Recipe::default().with_target_transform(Choice::Given(TargetTransform::None)));
+        let why = selection(&regression);
+        assert_eq!(regression.design().target().transform(), TargetTransform::Asinh, "{why:?}");
+        assert_eq!(chosen(&regression).target_transform, TargetTransform::Asinh);
+        assert!(why.reasons.iter().any(|reason| matches!(reason, Reason::TargetTransformed { .. })));
+        // Means are those of the target: its errors are skewed.
+        let bias = (0.5f64 * 0.3 * 0.3).exp();
+        let truth: Vec<([f64; 3], f64)> = new.iter().map(|(x, truth)| (*x, bias * truth)).collect();
+        let [own, other] = [&regression, &plain].map(|regression| error_against(regression, &truth));
+        assert!(own < 0.8 * other, "{own} against {other}");
+        // And so are intervals, of small targets and of large ones.
+        let inputs = Mat::from_fn(new.len(), 3, |i, j| new[i].0[j]);
+        let prediction = regression.predict(inputs.as_ref()).unwrap();
+        let interval = prediction.interval(0.95).unwrap();
+        let mut inside = [[0.0, 0.0]; 2];
+        for (i, (_, truth)) in new.iter().enumerate() {
+            let y = noisy(&mut rng, *truth);
+            let counts = &mut inside[usize::from(*truth > 100.0)];
+            counts[0] += f64::from(u8::from((interval.lower[i]..interval.upper[i]).contains(&y)));
+            counts[1] += 1.0;
+        }
+        inside.iter().for_each(|[inside, all]| assert!((0.91..0.99).contains(&(inside / all)), "{inside} of {all}"));
+        let medians = prediction.median.iter().zip(&prediction.mean);
+        assert!(medians.clone().all(|(median, mean)| median < mean), "{:?}", medians.take(3).collect::<Vec<_>>());
+        // Left-out rows, diagnosed and predicted, are in the target's units.
+        let diagnostics = regression.diagnostics();
+        assert!(diagnostics.actual.iter().zip(&rows.target).all(|(own, given)| (own / given - 1.0).abs() < 1e-9));
+    }
+    // A target whose errors do not grow is left alone.
+    let rows = Rows::of(training.iter().map(|(x, truth)| (*x, truth + 30.0 * normal(&mut rng))));
+    assert_eq!(choose(&rows).design().target().transform(), TargetTransform::None);
+}
+
+/// A logarithm that was asked for is taken, or refused with the row.
+#[test]
+fn a_logarithm_can_be_asked_for() {
+    let mut rows = Rows::of((0..60).map(|i| ([f64::from(i)], (0.1 * f64::from(i)).exp())));
+    let recipe = Recipe::default().with_target_transform(Choice::Given(TargetTransform::Log));
+    let regression = rows.fit(&recipe);
+    let mean = regression.predict_mean(rows.inputs.as_ref()).unwrap();
+    assert!(mean.iter().zip(&rows.target).all(|(mean, y)| (mean / y - 1.0).abs() < 1e-3));
+    assert!((coefficient(&regression, 0) - 0.1).abs() < 1e-4);
+    rows.target[6] = 0.0;
+    let error = fit(&rows.dataset(), &recipe, &Control::new()).unwrap_err().to_string();
+    assert!(error.contains("row 7") && error.contains("asinh"), "{error}");
 }

@@ -23,11 +23,12 @@ const ENGINE: [&str; 15] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 18] = [
+const LAYER: [&str; 19] = [
     "control",
     "dataset",
     "range",
     "scaling",
+    "target",
     "triangle",
     "calibration",
     "learn",

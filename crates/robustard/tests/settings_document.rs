@@ -8,7 +8,7 @@ use robustard::{Options, Recipe};
 use serde_json::{Map, Value};
 
 /// What each option means and which values it takes.
-const MEANINGS: [(&str, &str, &str); 29] = [
+const MEANINGS: [(&str, &str, &str); 30] = [
     (
         "features",
         "what is made of the inputs",
@@ -18,6 +18,12 @@ const MEANINGS: [(&str, &str, &str); 29] = [
         "noise",
         "noise of the rows",
         "auto, shared, flat, inverse-gamma:A,B, student-t[:NU] (0.1 to 1000), student-t:learned, contaminated, contaminated-t[:NU]",
+    ),
+    (
+        "target_transform",
+        "what is fitted instead of the target; auto is asinh if errors grow with the target and it predicts better, where features \
+         and noise are chosen, too, else none",
+        "auto, none, log (targets above 0), asinh (nearly log where targets are large, of any sign)",
     ),
     (
         "lengthscale",

@@ -95,7 +95,7 @@ fn category_levels(view: &View<'_>) -> Vec<String> {
 /// Effects of one standard deviation of each feature, so that features of different units can be compared.
 fn effects(view: &View<'_>, kept: usize) -> Chart {
     let regression = view.regression;
-    let target = &view.target;
+    let target = regression.design().target().formula(&view.target);
     let names = &view.features;
     let (design, model) = (regression.design(), regression.model());
     let is_active = model.is_active();

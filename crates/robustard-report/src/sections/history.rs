@@ -50,6 +50,7 @@ pub fn section(view: &View<'_>) -> Section {
         fact("rows left out for missing values", dropped.to_string());
     }
     fact("features", regression.features().to_string());
+    fact("what is fitted", regression.design().target().formula(&view.target));
     if let Some(selection) = regression.selection() {
         fact("chosen, because", selection.reasons.iter().map(reason_words).collect::<Vec<_>>().join("; "));
         for compared in &selection.compared {

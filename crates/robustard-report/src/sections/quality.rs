@@ -154,6 +154,7 @@ fn companion(view: &View<'_>) -> Result<Regression, ModelError> {
     let options = Options {
         features: Some(Choice::Given(regression.features())),
         noise: Some(Choice::Given(settings.noise)),
+        target_transform: Some(Choice::Given(regression.design().target().transform())),
         ..regression.recipe().options()
     };
     let recipe = options.recipe().and_then(|recipe| recipe.with_settings(settings)).map_err(robustard::Error::from)?;

@@ -23,7 +23,7 @@ use argmin::solver::quasinewton::LBFGS;
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
 pub use frequencies::Fourier;
-pub(crate) use relevance::{Relevance, relevance};
+pub(crate) use relevance::{Relevance, normal_scores, relevance};
 pub use stages::Effort;
 pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, SKETCH_ROWS, learn_curve};
 

@@ -76,7 +76,7 @@ fn cells(values: &[f64], count: usize) -> Vec<usize> {
 }
 
 /// Ranks as numbers with mean 0 and variance 1; ties share the middle one.
-fn normal_scores(values: &[f64]) -> Vec<f64> {
+pub(crate) fn normal_scores(values: &[f64]) -> Vec<f64> {
     let n = values.len();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));

@@ -22,24 +22,24 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     let mut rows = sample(&mut ChaCha8Rng::seed_from_u64(work.recipe.seed()), n, CHOICE_ROWS).into_vec();
     rows.sort_unstable();
     let some = work.dataset.take(&rows);
-    let small = work.on(&some);
+    let small = work.on(&some)?;
     let Best { candidate, compared, mut reasons, .. } = super::best(&small)?;
     let fit = &candidate.fit;
-    let work = &work.in_units_of(&small);
+    let (small, work) = (&small.scaled_by(fit.design.target()), &work.scaled_by(fit.design.target()));
     reasons.retain(|reason| !matches!(reason, Reason::LeverageSetAside { .. } | Reason::RareErrorsSetAside { .. }));
     let all = if let FeatureKind::Smooth(kind) = fit.features {
-        let (set_aside, rare) = gross_errors(work, &small, fit, &work.residuals(fit)?);
+        let (set_aside, rare) = gross_errors(work, small, fit, &work.residuals(fit)?);
         reasons.extend(rare);
         work.fit(fit.features, work.smooth_again(kind, fit)?, &fit.settings, set_aside)?
     } else if fit.features == FeatureKind::linear() {
         let residual = work.residuals(fit)?;
-        let mut set_aside = linear::unconfirmed(work, &small, fit)?;
+        let mut set_aside = linear::unconfirmed(work, small, fit)?;
         if !set_aside.is_empty() {
             reasons.push(Reason::LeverageSetAside { rows: set_aside.len() });
         }
         // Robust noise needs no help.
         if fit.model.noise().is_shared() {
-            let (gross, rare) = gross_errors(work, &small, fit, &residual);
+            let (gross, rare) = gross_errors(work, small, fit, &residual);
             reasons.extend(rare);
             set_aside.extend(gross);
             set_aside.sort_unstable();

@@ -38,8 +38,7 @@ pub(super) fn best(work: &Work<'_>, kind: FeatureKind, care: Care) -> Result<Bes
     // Candidates wait without their rows' diagnostics.
     let described = |mut candidate: Candidate| {
         let compared = describe(&candidate.fit);
-        let residual = &candidate.fit.diagnostics().loo_residual;
-        let residual = residual.iter().map(|error| work.scale().standard_difference(*error)).collect();
+        let residual = candidate.fit.left_out().residual;
         candidate.fit.forget_rows();
         (Waiting { candidate, residual }, compared)
     };

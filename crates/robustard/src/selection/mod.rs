@@ -16,6 +16,7 @@ mod large;
 mod linear;
 mod reasons;
 mod smooth;
+mod transform;
 
 use robustard_engine::metrics::mean;
 use robustard_engine::{LeftOut, Status};
@@ -61,6 +62,7 @@ fn describe(fit: &Fit) -> Compared {
         features: fit.features,
         learnt_from: None,
         noise: fit.settings.noise,
+        target_transform: fit.design.target().transform(),
         set_aside: fit.set_aside.len(),
         bound: fit.design.target().log_density(fit.bound(), 1.0),
         loo_rmse: fit.quality().loo_rmse,
@@ -97,6 +99,13 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
 
 /// The best of what the recipe leaves open.
 fn best(work: &Work<'_>) -> Result<Best, Error> {
+    let recipe = work.recipe;
+    let is_open = recipe.features().is_auto() && recipe.noise().is_auto() && recipe.target_transform().is_auto();
+    if is_open && recipe.intercept() { transform::best(work) } else { on_this_scale(work) }
+}
+
+/// The same with the target on the scale that it has.
+fn on_this_scale(work: &Work<'_>) -> Result<Best, Error> {
     match work.recipe.features() {
         Choice::Given(FeatureKind::Smooth(kind)) if work.recipe.noise().is_auto() => smooth::best(work, kind),
         Choice::Given(kind) => linear::best(work, kind, linear::Care::Full),
@@ -127,9 +136,8 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     let silent = [few_far_rows(work.dataset), work.dataset.copied_rows(), work.far_targets.clone()].concat();
     let curve = match work.recipe.noise() {
         Choice::Auto => {
-            let errors = &lines.candidate.fit.diagnostics().loo_residual;
-            let errors = errors.iter().map(|error| work.scale().standard_difference(*error));
-            let learnt = match smooth::learn(work, kind, true, &errors.collect::<Vec<f64>>())? {
+            let errors = lines.candidate.fit.left_out().residual;
+            let learnt = match smooth::learn(work, kind, true, &errors)? {
                 // What was not finished is not compared.
                 _ if work.control.is_stopped() => return Ok(lines),
                 Err(why_not) => return fallen_back(lines, Vec::new(), why_not),

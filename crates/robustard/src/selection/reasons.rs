@@ -4,6 +4,7 @@ use robustard_engine::Noise;
 use serde::{Deserialize, Serialize};
 
 use crate::features::FeatureKind;
+use crate::target::TargetTransform;
 
 /// What was compared, and why one was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,8 @@ pub struct Compared {
     pub learnt_from: Option<usize>,
     /// Its noise.
     pub noise: Noise,
+    /// What it fits instead of the target.
+    pub target_transform: TargetTransform,
     /// Rows that it sets aside as gross errors.
     pub set_aside: usize,
     /// Bound on the log evidence per row, in nats, in the target's units.
@@ -114,6 +117,24 @@ pub enum Reason {
     TypingErrorsSetAside {
         /// How many.
         rows: usize,
+    },
+    /// A transformation of the target is fitted, because errors grow with it.
+    TargetTransformed {
+        /// Which.
+        transform: TargetTransform,
+        /// Per left-out row, compared with the target itself.
+        gain: f64,
+        /// Its standard error.
+        standard_error: f64,
+    },
+    /// The target itself is fitted: a transformation predicts left-out rows no better, or its errors, transformed back, are larger.
+    TargetNotTransformed {
+        /// Which.
+        transform: TargetTransform,
+        /// Per left-out row, compared with the target itself.
+        gain: f64,
+        /// Its standard error.
+        standard_error: f64,
     },
     /// Shared noise: noise with outliers gains, but no error stands apart.
     NoErrorStandsApart,

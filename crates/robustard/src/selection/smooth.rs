@@ -203,14 +203,16 @@ fn compare(work: &Work<'_>, robust: &LearntSmooth, shared: &LearntSmooth) -> Noi
 
 fn describe_sketch(work: &Work<'_>, kind: SmoothKind, learnt: &LearntSmooth, noise: Noise) -> Compared {
     let (scale, say) = (work.scale(), work.say());
-    let squares: Vec<f64> = learnt.left_out.residual.iter().map(|residual| residual * residual).collect();
+    let errors = work.standard_target().iter().zip(&learnt.left_out.residual);
+    let squares: Vec<f64> = errors.map(|(y, residual)| scale.error(*y, *residual).powi(2)).collect();
     Compared {
         features: FeatureKind::Smooth(kind),
         learnt_from: Some(learnt.rows),
         noise,
+        target_transform: scale.transform(),
         set_aside: 0,
         bound: scale.log_density(learnt.evidence, 1.0),
-        loo_rmse: scale.difference(weighted_mean(&squares, &say).sqrt()),
+        loo_rmse: weighted_mean(&squares, &say).sqrt(),
         loo_log_density: scale.log_density(weighted_mean(&densities(learnt), &say), 1.0),
         chosen: false,
     }
