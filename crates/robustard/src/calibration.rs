@@ -10,8 +10,7 @@ pub(crate) const GROSS: f64 = 4.0;
 /// Learns the noise that predictions carry from the errors of left-out rows, each counted as often as `weight` says. If some rows are
 /// taken for wrong, all but the gross errors count as far as they are likely right: leaving out all of the former would cut tails off.
 /// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
-/// new rows are larger for it.
-/// Says how far each row counted.
+/// new rows are larger for it. Says how far each row counted.
 pub(crate) fn calibrate(
     model: &mut FittedModel,
     unseen: &[f64],
@@ -34,8 +33,9 @@ pub(crate) fn calibrate(
 /// The probability that each row is of the population that most rows are of: normal or Student-t noise, whichever explains the errors
 /// better beside a share of wrong rows. Gross errors are wrong whatever the tails.
 fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &[usize]) -> Vec<f64> {
-    /// Improvements of share, sizes and tails; few change by then.
+    /// Most improvements of share, sizes and tails, and the change of a probability below which they have come to rest.
     const ROUNDS: usize = 100;
+    const AT_REST: f64 = 1e-3;
     /// Rows that they are learnt from.
     const ROWS: usize = 4000;
     /// Rows that are right have at least this share of the variance of all rows kept: many rows that share a target are predicted
@@ -60,9 +60,19 @@ fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &
         let variance = (deviation * deviation).clamp(1e-10, 1e10);
         let bounds = [LEAST_SHARE * variance, 1e10];
         let mut noise = NoiseModel::new(noise, variance);
-        (0..ROUNDS).for_each(|_| {
+        let wrong = |noise: &NoiseModel| {
+            [2.0, 3.0, GROSS].map(|off: f64| noise.outlier_probability(off * off * variance).unwrap_or(0.0))
+        };
+        let mut before = wrong(&noise);
+        for _ in 0..ROUNDS {
             noise.fit_parameters(&squares, &some_weights, bounds);
-        });
+            let now = wrong(&noise);
+            let change = now.iter().zip(before).map(|(now, before)| (now - before).abs()).fold(0.0, f64::max);
+            before = now;
+            if change < AT_REST {
+                break;
+            }
+        }
         let inlier = noise.variance(0.0);
         let rows = some_errors.iter().zip(&some_weights);
         let densities = rows.map(|(error, weight)| weight * noise.log_density(*error, 0.0, inlier));

@@ -13,6 +13,7 @@ use crate::design::Design;
 use crate::diagnostics::Diagnostics;
 use crate::features::FeatureKind;
 use crate::quality::Quality;
+use crate::target::TargetTransform;
 
 /// A level of intervals that all others are compared with.
 const MIDDLE: f64 = 0.5;
@@ -64,6 +65,15 @@ impl Fit {
         let Self { design, model, known, .. } = self;
         let folded = known.folded.get_or_init(|| design.fold(model.coefficients())).as_ref()?;
         Some(design.folded_means(standard, folded, model.coefficients(), par))
+    }
+
+    /// Takes the errors of left-out rows, each counted as often as `weight` says, for those of new rows where a target is transformed.
+    pub fn set_target_errors(&mut self, weight: &[f64]) {
+        let target = self.design.target();
+        if target.transform() != TargetTransform::None {
+            let errors = self.left_out().residual;
+            self.design.set_target(target.with_errors(errors.into_iter().zip(weight.iter().copied())));
+        }
     }
 
     /// Lets go of the diagnostics, which are many numbers for each row; the quality stays.

@@ -19,7 +19,7 @@ pub enum TargetTransform {
     None,
     /// ln y, of targets that are all above 0.
     Log,
-    /// asinh(y/s): nearly ln y where y is large, y/s near 0, and of any sign. s is the size of small targets ([`SMALL`]).
+    /// asinh(y/s): nearly ln y where y is large, y/s near 0, and of any sign. s is the tenth percentile of |y|.
     Asinh,
 }
 

@@ -366,7 +366,7 @@ impl<'a> Work<'a> {
     pub fn fit(
         &self,
         features: FeatureKind,
-        Learning { mut design, start }: Learning,
+        Learning { design, start }: Learning,
         settings: &Settings,
         mut set_aside: Vec<usize>,
     ) -> Result<Candidate, Error> {
@@ -389,34 +389,48 @@ impl<'a> Work<'a> {
         })?;
         drop(problem);
         let unseen = gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(&gaps, &model));
-        // How far rows are right.
-        let mut right = None;
         if settings.base_noise == BaseNoise::LeftOut {
-            let is_curve = !unseen.is_empty();
-            let mut weight = self.weights(&[], is_curve).unwrap_or_else(|| vec![1.0; self.dataset.row_count()]);
-            if is_curve {
-                // A row that has copies is never left out.
-                self.dataset.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
-            }
+            let mut weight = self.left_out_weights(!unseen.is_empty());
             if self.recipe.noise().is_auto() {
-                // Robust noise has nothing set aside, but knows which rows are wrong.
-                let flagged = if model.noise().is_shared() { Vec::new() } else { model.diagnose_with(&unseen).flagged };
-                let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
-                let wrong: Vec<usize> = set_aside.iter().copied().chain(flagged).collect();
-                let learnt = design.learnt_parameters(&model);
-                right = Some(calibrate(&mut model, &unseen, &weight, &wrong, learnt));
-            } else {
-                model.calibrate(&unseen, &weight, 1.0);
+                set_aside.iter().for_each(|&row| weight[row] = 0.0);
             }
-        }
-        if design.target().transform() != TargetTransform::None {
-            let right = right.unwrap_or_else(|| model.rows().weight.to_vec());
-            let errors = model.left_out(&unseen).residual;
-            design.set_target(design.target().with_errors(errors.into_iter().zip(right)));
+            model.calibrate(&unseen, &weight, 1.0);
         }
         let settings = settings.clone();
-        let fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };
+        let mut fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };
+        // As far as each row is relied upon.
+        let (rows, inlier) = (fit.model.rows(), fit.model.inlier_variance());
+        let relied = |(weight, own): (&f64, &f64)| weight * (inlier / own).min(1.0);
+        let weight: Vec<f64> = rows.weight.iter().zip(&rows.noise_variance).map(relied).collect();
+        fit.set_target_errors(&weight);
         Ok(Candidate { fit, recorder: watched.recorder })
+    }
+
+    /// How often each row counts in the noise that predictions carry.
+    fn left_out_weights(&self, is_curve: bool) -> Vec<f64> {
+        let mut weight = self.weights(&[], is_curve).unwrap_or_else(|| vec![1.0; self.dataset.row_count()]);
+        if is_curve {
+            // A row that has copies is never left out.
+            self.dataset.copied_rows().iter().for_each(|&row| weight[row] = 0.0);
+        }
+        weight
+    }
+
+    /// Learns the noise that predictions of the fit that was chosen carry, where the noise was chosen.
+    pub fn calibrate(&self, fit: &mut Fit) {
+        if fit.settings.base_noise != BaseNoise::LeftOut || !self.recipe.noise().is_auto() {
+            return;
+        }
+        // Robust noise has nothing set aside, but knows which rows are wrong.
+        let is_shared = fit.model.noise().is_shared();
+        let flagged = if is_shared { Vec::new() } else { fit.model.diagnose_with(&fit.unseen).flagged };
+        let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
+        let wrong: Vec<usize> = fit.set_aside.iter().copied().chain(flagged).collect();
+        let learnt = fit.design.learnt_parameters(&fit.model);
+        let weight = self.left_out_weights(!fit.unseen.is_empty());
+        let right = calibrate(&mut fit.model, &fit.unseen, &weight, &wrong, learnt);
+        fit.set_target_errors(&right);
+        fit.known = Default::default();
     }
 }
 

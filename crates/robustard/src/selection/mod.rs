@@ -92,7 +92,8 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
     if work.control.is_stopped() {
         best.reasons.push(Reason::Interrupted);
     }
-    best.compared[best.place].chosen = true;
+    work.calibrate(&mut best.candidate.fit);
+    best.compared[best.place] = Compared { chosen: true, ..describe(&best.candidate.fit) };
     let selection = Selection { compared: best.compared, reasons: best.reasons };
     Ok(Chosen { candidate: best.candidate, selection: Some(selection) })
 }
@@ -136,8 +137,8 @@ fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
     let silent = [few_far_rows(work.dataset), work.dataset.copied_rows(), work.far_targets.clone()].concat();
     let curve = match work.recipe.noise() {
         Choice::Auto => {
-            let errors = lines.candidate.fit.left_out().residual;
-            let learnt = match smooth::learn(work, kind, true, &errors)? {
+            let errors = &lines.candidate.fit.left_out().residual;
+            let learnt = match smooth::learn(work, kind, true, errors)? {
                 // What was not finished is not compared.
                 _ if work.control.is_stopped() => return Ok(lines),
                 Err(why_not) => return fallen_back(lines, Vec::new(), why_not),

@@ -27,7 +27,8 @@ const CLEARLY_BETTER: f64 = 2.0;
 const PASSES: usize = 2;
 /// A curve is learnt again when more than this share of the rows has been set aside or taken back since.
 const MANY_CHANGED: f64 = 0.03;
-/// Relative change of precisions and noise from which on a fit of a curve, which begins where learning has ended, has converged.
+/// Relative change of precisions and noise from which on a fit of a curve, which begins where learning has ended, has converged, the first
+/// time.
 const CURVE_TOLERANCE: f64 = 1e-2;
 
 /// A curve that was learnt, to be fitted to all rows.
@@ -49,13 +50,20 @@ pub(super) fn best(work: &Work<'_>, kind: SmoothKind) -> Result<Best, Error> {
 pub(super) fn fit(work: &Work<'_>, learnt: Learnt) -> Result<Best, Error> {
     let Learnt { learnt, set_aside, mut compared, kind, reasons } = learnt;
     let given = work.recipe.settings().clone().with_shared_noise();
-    let tolerance = if given.tolerance == Settings::default().tolerance { CURVE_TOLERANCE } else { given.tolerance };
+    let is_usual = given.tolerance == Settings::default().tolerance;
+    let (tolerance, patience) = if is_usual { (CURVE_TOLERANCE, 1) } else { (given.tolerance, given.patience) };
     let [low, high] = given.noise_variance_bounds;
     let least = work.least_variance();
     let noise_variance_bounds = [if least < high { low.max(least) } else { low }, high];
     let initial_noise_variance = given.initial_noise_variance.max(noise_variance_bounds[0]);
-    let settings =
-        Settings { base_noise: BaseNoise::LeftOut, tolerance, noise_variance_bounds, initial_noise_variance, ..given };
+    let settings = Settings {
+        base_noise: BaseNoise::LeftOut,
+        tolerance,
+        patience,
+        noise_variance_bounds,
+        initial_noise_variance,
+        ..given
+    };
     let learning = work.smooth(kind, &learnt)?;
     drop(learnt);
     let candidate = work.fit(FeatureKind::Smooth(kind), learning, &settings, set_aside)?;

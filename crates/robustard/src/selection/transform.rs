@@ -13,7 +13,7 @@ const MOST_NEGATIVE: f64 = 0.1;
 const LEAST_RANGE: f64 = 2.0;
 
 /// The best fit of the target, or of a transformation if errors grow with what is predicted and that is better by the density of left-out
-/// rows and its predictions, transformed back, explain no less of the target: densities alone would prefer to know small targets well.
+/// rows and its errors, transformed back, are no larger: densities alone would prefer to know small targets well.
 pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     let mut plain = on_this_scale(work)?;
     if work.control.is_stopped() || !has_a_range(work.dataset.target()) || !errors_grow(work, &plain.candidate.fit) {
@@ -25,9 +25,9 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     if work.control.is_stopped() {
         return Ok(plain);
     }
-    let Comparison { gain: (gain, standard_error), explains_more } =
+    let Comparison { gain: (gain, standard_error), has_no_larger_errors } =
         compare(work, &plain.candidate.fit, &other.candidate.fit);
-    if gain > standard_error && explains_more >= 0.0 {
+    if gain > standard_error && has_no_larger_errors {
         other.reasons.insert(0, Reason::TargetTransformed { transform, gain, standard_error });
         other.place += plain.compared.len();
         other.compared.splice(0..0, plain.compared);
@@ -48,9 +48,10 @@ fn has_a_range(target: &[f64]) -> bool {
     negative <= MOST_NEGATIVE * rows && large > SMALL * rows
 }
 
-/// Whether errors of left-out rows are larger where more is predicted, by their rank correlation and not by chance.
+/// Whether errors of left-out rows are larger where more is predicted, by their rank correlation: not by chance, and so that it matters.
 fn errors_grow(work: &Work<'_>, fit: &Fit) -> bool {
     const STANDARD_ERRORS: f64 = 2.0;
+    const LEAST: f64 = 0.1;
     let residual = fit.left_out().residual;
     let is_wrong = wrong_rows(fit);
     let kept: Vec<usize> = (0..residual.len()).filter(|&row| !is_wrong[row]).collect();
@@ -59,15 +60,15 @@ fn errors_grow(work: &Work<'_>, fit: &Fit) -> bool {
     let [sizes, predicted] = [sizes, predicted].map(|values| normal_scores(&values));
     let n = kept.len() as f64;
     let correlation = sizes.iter().zip(predicted).map(|(a, b)| a * b).sum::<f64>() / n;
-    correlation * n.sqrt() > STANDARD_ERRORS
+    correlation > (STANDARD_ERRORS / n.sqrt()).max(LEAST)
 }
 
 /// A fit to the transformed target beside one to the target itself.
 struct Comparison {
     /// In log density per left-out row, and its standard error.
     gain: (f64, f64),
-    /// What its predictions, transformed back, explain more of the target.
-    explains_more: f64,
+    /// Whether its errors, transformed back, are no larger, and not because it gives in to wrong rows.
+    has_no_larger_errors: bool,
 }
 
 fn compare(work: &Work<'_>, plain: &Fit, other: &Fit) -> Comparison {
@@ -82,8 +83,10 @@ fn compare(work: &Work<'_>, plain: &Fit, other: &Fit) -> Comparison {
     let wrong = [plain, other].map(wrong_rows);
     (0..say.len()).filter(|&row| wrong[0][row] && wrong[1][row]).for_each(|row| say[row] = 0.0);
     let errors = [other, plain].map(|fit| fit.diagnostics().loo_residual.as_slice());
-    let explains_more = explained_more(work.dataset.target(), &say, errors).0;
-    Comparison { gain: mean_and_error(&gains), explains_more }
+    let (more, standard_error) = explained_more(work.dataset.target(), &say, errors);
+    let squares = |errors: &[f64]| errors.iter().zip(&say).map(|(error, say)| say * error * error).sum::<f64>();
+    let has_no_larger_errors = squares(errors[0]) <= squares(errors[1]) && more >= -standard_error;
+    Comparison { gain: mean_and_error(&gains), has_no_larger_errors }
 }
 
 /// The rows that are wrong for a fit: robust noise sets none aside, but knows them.
