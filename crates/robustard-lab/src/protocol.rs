@@ -28,9 +28,15 @@ pub struct DataSet {
     /// Its target. The paper regresses F1 of protein on the other columns.
     pub target: &'static str,
     is_compressed: bool,
-    /// The folder in the data folder.
-    folder: &'static str,
+    /// The folder in the data folder; none for a set that is made.
+    folder: Option<&'static str>,
 }
+
+/// Friedman's first function of 5 of 20 inputs, with noise of standard deviation 1: tables of any size. Test targets are without noise.
+pub const FRIEDMAN: DataSet = DataSet { name: "friedman", target: "y", is_compressed: false, folder: None };
+/// Inputs of Friedman's function, and test rows.
+const FRIEDMAN_INPUTS: usize = 20;
+const FRIEDMAN_TEST_ROWS: usize = 10_000;
 
 /// The nine sets of the paper.
 pub const DATA_SETS: [DataSet; 9] = [
@@ -61,11 +67,11 @@ pub const SUITE: [DataSet; 10] = [
 
 impl DataSet {
     const fn of_paper(name: &'static str, target: &'static str, is_compressed: bool) -> Self {
-        Self { name, target, is_compressed, folder: "" }
+        Self { name, target, is_compressed, folder: Some("") }
     }
 
     const fn of_suite(name: &'static str, target: &'static str, is_compressed: bool) -> Self {
-        Self { name, target, is_compressed, folder: "suite" }
+        Self { name, target, is_compressed, folder: Some("suite") }
     }
 
     /// The sets of this name: `paper` is nine of them, `suite` ten more, `all` both.
@@ -80,7 +86,7 @@ impl DataSet {
 
     /// The set of this name.
     pub fn named(name: &str) -> Result<Self, LabError> {
-        let all = || DATA_SETS.into_iter().chain(SUITE);
+        let all = || DATA_SETS.into_iter().chain(SUITE).chain([FRIEDMAN]);
         let known = || all().map(|set| set.name).collect::<Vec<_>>().join(", ");
         let found = all().find(|set| set.name == name);
         found.ok_or_else(|| LabError::UnknownSet { name: name.to_owned(), known: known() })
@@ -89,7 +95,17 @@ impl DataSet {
     /// Reads the set from the data folder.
     pub fn read(&self, folder: &Path) -> Result<Table, LabError> {
         let end = if self.is_compressed { ".csv.gz" } else { ".csv" };
-        Ok(read(&folder.join(self.folder).join(format!("{}{end}", self.name)), &ReadOptions::default())?)
+        let file = folder.join(self.folder.unwrap_or("")).join(format!("{}{end}", self.name));
+        Ok(read(&file, &ReadOptions::default())?)
+    }
+
+    /// What makes splits of the set, given the most training rows, the damage and a seed.
+    pub fn splitter(self, folder: &Path) -> Result<impl Fn(usize, Damage, u64) -> Result<Split, LabError>, LabError> {
+        let table = if self.folder.is_some() { Some(self.read(folder)?) } else { None };
+        Ok(move |rows, damage, seed| match &table {
+            Some(table) => Split::new(&self, table, rows, damage, seed),
+            None => Ok(Split::of_friedman(rows, damage, seed)),
+        })
     }
 
     /// The inputs of a table of this set: n × p, all columns but the target.
@@ -228,6 +244,30 @@ impl Split {
         let test = table.take(test);
         let test_target = set.targets(&test)?;
         Ok(Self { train, wrong, test, test_target, scale })
+    }
+
+    /// So many training rows of Friedman's function, some of them wrong.
+    fn of_friedman(rows: usize, damage: Damage, seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut draw = |rows: usize| -> Vec<Vec<f64>> {
+            (0..FRIEDMAN_INPUTS).map(|_| (0..rows).map(|_| rng.random::<f64>()).collect()).collect()
+        };
+        let [train, test] = [rows, FRIEDMAN_TEST_ROWS].map(&mut draw);
+        let value = |x: &[Vec<f64>], row: usize| {
+            let waves = 10.0 * (std::f64::consts::PI * x[0][row] * x[1][row]).sin();
+            waves + 20.0 * (x[2][row] - 0.5).powi(2) + 10.0 * x[3][row] + 5.0 * x[4][row]
+        };
+        let test_target: Vec<f64> = (0..FRIEDMAN_TEST_ROWS).map(|row| value(&test, row)).collect();
+        let noisy = |row: usize| value(&train, row) + rng.sample::<f64, _>(StandardNormal);
+        let mut target: Vec<f64> = (0..rows).map(noisy).collect();
+        let scale = moments(&target);
+        let wrong = damage.apply(&mut target, &mut rng);
+        let table = |inputs: Vec<Vec<f64>>, target: Vec<f64>| {
+            let inputs = inputs.into_iter().enumerate().map(|(j, values)| (format!("x{j}"), values));
+            let columns = inputs.chain([(FRIEDMAN.target.to_owned(), target)]);
+            Table::from_columns(columns.map(|(name, values)| (name, Table::number_column(values))).collect())
+        };
+        Self { train: table(train, target), wrong, test: table(test, test_target.clone()), test_target, scale }
     }
 
     /// Writes training and test rows as CSV files with the target last.

@@ -7,10 +7,17 @@ use robustard::metrics::mean;
 use crate::default::{Method, Score};
 use crate::paper;
 
-/// A set at one contamination, with the mean scores of all methods.
+/// Fewer training rows than these are few.
+const FEW_ROWS: usize = 150;
+/// Shares of test rows that 95% intervals may hold, and of few rows at least.
+const HELD: [f64; 2] = [0.92, 0.98];
+const HELD_BY_FEW: f64 = 0.9;
+
+/// A set with one kind of damage and size, with the mean scores of all methods.
 struct Cell<'a> {
     set: &'a str,
-    contamination: f64,
+    damage: &'a str,
+    rows: usize,
     scores: Vec<&'a Score>,
 }
 
@@ -25,18 +32,34 @@ impl Cell<'_> {
         self.mean(method, &|score| score.rmse)
     }
 
+    fn is_clean(&self) -> bool {
+        self.damage == "clean"
+    }
+
+    /// The best figure of the paper.
+    fn of_paper(&self) -> Option<f64> {
+        let is_like_paper = self.is_clean() || self.damage.starts_with("shifted");
+        paper::best(self.set, self.scores[0].contamination).filter(|_| is_like_paper).map(|(rmse, _)| rmse)
+    }
+
     fn name(&self) -> String {
-        format!("{} {}", self.set, self.contamination)
+        format!("{} {} {}", self.set, self.damage, self.rows)
     }
 }
 
 fn cells(scores: &[Score]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
     for score in scores {
-        match cells.iter_mut().find(|cell| cell.set == score.set && cell.contamination == score.contamination) {
+        // Without its wrong rows a set has fewer.
+        let rows = if score.method == Method::Cleaned { None } else { Some(score.rows) };
+        let is_of = |cell: &&mut Cell<'_>| {
+            (cell.set, cell.damage) == (score.set, &score.damage) && rows.is_none_or(|rows| rows == cell.rows)
+        };
+        match cells.iter_mut().rev().find(is_of) {
             Some(cell) => cell.scores.push(score),
             None => {
-                cells.push(Cell { set: score.set, contamination: score.contamination, scores: vec![score] });
+                let (set, damage, rows) = (score.set, score.damage.as_str(), score.rows);
+                cells.push(Cell { set, damage, rows, scores: vec![score] });
             }
         }
     }
@@ -57,12 +80,12 @@ pub fn verdict(scores: &[Score]) -> String {
         let _ = writeln!(out, "{text}: {} of {} cells{end}", judged.len() - missed.len(), judged.len());
     };
     let of_paper = |cell: &Cell<'_>| {
-        let (best, _) = paper::best(cell.set, cell.contamination)?;
+        let best = cell.of_paper()?;
         Some((format!("{} ({:.4} against {best})", cell.name(), default(cell)), default(cell) <= best))
     };
     claim("RMSE at most the best of the paper", cells.iter().filter_map(of_paper).collect());
     let of_shared = |cell: &Cell<'_>| {
-        let shared = cell.rmse(Method::LearntShared).filter(|_| cell.contamination == 0.0)?;
+        let shared = cell.rmse(Method::LearntShared).filter(|_| cell.is_clean())?;
         let ratio = default(cell) / shared;
         Some((format!("{} ({ratio:.3})", cell.name()), ratio <= 1.02))
     };
@@ -79,10 +102,37 @@ pub fn verdict(scores: &[Score]) -> String {
         let best = others.filter_map(nll).fold(f64::INFINITY, f64::min);
         Some((format!("{} ({own:.3} against {best:.3})", cell.name()), own <= best))
     };
-    let has_paper = |cell: &&Cell<'_>| paper::best(cell.set, cell.contamination).is_some();
+    let has_paper = |cell: &&Cell<'_>| cell.of_paper().is_some();
     claim("NLL lowest of all methods", cells.iter().filter(has_paper).filter_map(of_density).collect());
+    let held = |cell: &Cell<'_>| cell.mean(Method::Default, &|score| score.coverage[2]);
+    let of_intervals = |cell: &Cell<'_>| {
+        let held = held(cell)?;
+        let is_right = if cell.rows < FEW_ROWS { held >= HELD_BY_FEW } else { (HELD[0]..=HELD[1]).contains(&held) };
+        Some((format!("{} ({:.1}%)", cell.name(), 100.0 * held), is_right))
+    };
+    claim(
+        "95% intervals hold 92 to 98% of test rows, 90% at least with fewer than 150 rows",
+        cells.iter().filter_map(of_intervals).collect(),
+    );
+    let of_widths = |cell: &Cell<'_>| {
+        let held = held(cell).filter(|_| cell.is_clean())?;
+        let own = cell.mean(Method::Default, &|score| score.width)?;
+        let ratio = own / cell.mean(Method::LearntShared, &|score| score.width_holding(held))?;
+        Some((format!("{} ({ratio:.3})", cell.name()), ratio <= 1.05))
+    };
+    claim(
+        "clean: 95% intervals at most 1.05 times as wide as those of shared noise that hold as much",
+        cells.iter().filter_map(of_widths).collect(),
+    );
+    let of_more_rows = |cell: &Cell<'_>| {
+        let fewer = cells.iter().filter(|other| (other.set, other.damage) == (cell.set, cell.damage));
+        let fewer = fewer.filter(|other| other.rows < cell.rows).map(default).fold(f64::INFINITY, f64::min);
+        let ratio = default(cell) / fewer;
+        fewer.is_finite().then(|| (format!("{} ({ratio:.3})", cell.name()), ratio <= 1.05))
+    };
+    claim("more rows: RMSE at most 5% above that of fewer", cells.iter().filter_map(of_more_rows).collect());
     for (k, level) in [50.0, 80.0, 95.0].into_iter().enumerate() {
-        let clean = cells.iter().filter(|cell| cell.contamination == 0.0);
+        let clean = cells.iter().filter(|cell| cell.is_clean());
         let covered: Vec<f64> =
             clean.filter_map(|cell| cell.mean(Method::Default, &|score| score.coverage[k])).collect();
         if !covered.is_empty() {

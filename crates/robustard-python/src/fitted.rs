@@ -16,7 +16,7 @@ use robustard_table::{
 };
 
 use crate::frame::{Frame, view};
-use crate::working::{Watch, uninterrupted, watched};
+use crate::working::{uninterrupted, watched};
 
 /// Fewer rows than these are predicted at once, on Python's own thread.
 const FEW_ROWS: usize = 64;
@@ -72,8 +72,7 @@ fn run<T: Send>(
 ) -> PyResult<(T, bool)> {
     let recipe = recipe(&call.options)?;
     let progress = call.progress.as_ref().map(|progress| progress.clone().unbind());
-    let (result, interrupted) =
-        watched(py, call.threads, progress.as_ref(), |watch: &Watch| work(&recipe, &watch.control()))?;
+    let (result, interrupted) = watched(py, call.threads, progress, |control| work(&recipe, control))?;
     Ok((result.map_err(bad_value)?, interrupted))
 }
 

@@ -1,9 +1,9 @@
-//! Long work beside Python: in threads of its own, while Python's looks after signals and progress.
+//! Long work beside Python: on its main thread between looks at signals and progress, or in threads of its own while that one looks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
@@ -12,46 +12,97 @@ use robustard::{Control, IterationRecord, Progress, Stop};
 /// How often Python's signals are looked at.
 const WATCH_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What the work tells the thread that watches it, and the other way round.
+/// What the work tells who watches it, and the other way round.
 #[derive(Default)]
 pub struct Watch {
     stop: Stop,
-    latest: Arc<Mutex<Latest>>,
+    /// Called with stage, iteration, objective and columns.
+    progress: Option<Py<PyAny>>,
+    /// Whether the work runs on the thread that looks.
+    is_here: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    latest: Latest,
+    looked: Option<Instant>,
+    /// What a signal or the progress has raised.
+    raised: Option<PyErr>,
 }
 
 /// What the work is doing.
 #[derive(Default)]
 struct Latest {
-    /// Counts what was told.
-    told: usize,
+    /// Whether it is known to the progress.
+    is_shown: bool,
     stage: String,
     record: Option<IterationRecord>,
 }
 
 impl Watch {
     /// A control that tells this watch.
-    pub fn control(&self) -> Control {
-        let latest = self.latest.clone();
+    pub fn control(self: &Arc<Self>) -> Control {
+        let watch = self.clone();
         Control::new().with_stop(self.stop.clone()).with_observer(move |progress| {
-            let Ok(mut latest) = latest.lock() else { return };
-            latest.told += 1;
-            match progress {
-                Progress::Stage(stage) => (latest.stage, latest.record) = (stage.to_string(), None),
-                Progress::Iteration(record) => latest.record = Some(*record),
-                _ => {}
+            let is_time = watch.hear(progress);
+            if is_time {
+                watch.look();
             }
         })
+    }
+
+    /// Notes what is told; says whether it is time for a look.
+    fn hear(&self, progress: Progress<'_>) -> bool {
+        let Ok(mut state) = self.state.lock() else { return false };
+        let State { latest, looked, .. } = &mut *state;
+        match progress {
+            Progress::Stage(stage) => *latest = Latest { stage: stage.to_string(), ..Latest::default() },
+            Progress::Iteration(record) => (latest.record, latest.is_shown) = (Some(*record), false),
+            _ => {}
+        }
+        let is_time = self.is_here && looked.get_or_insert_with(Instant::now).elapsed() > WATCH_INTERVAL;
+        if is_time {
+            *looked = Some(Instant::now());
+        }
+        is_time
+    }
+
+    /// Looks at signals and shows progress; the first thing that they raise stops the work.
+    fn look(&self) {
+        let looked = Python::attach(|py| {
+            py.check_signals()?;
+            let Some(progress) = &self.progress else { return Ok(()) };
+            let told = {
+                let Ok(mut state) = self.state.lock() else { return Ok(()) };
+                let State { latest, raised, .. } = &mut *state;
+                if latest.is_shown || raised.is_some() {
+                    return Ok(());
+                }
+                latest.is_shown = true;
+                let record = latest.record.map(|record| (record.iteration, record.objective, record.active_columns));
+                (latest.stage.clone(), record)
+            };
+            progress.call1(py, told).map(|_| ())
+        });
+        if let (Err(error), Ok(mut state)) = (looked, self.state.lock()) {
+            self.stop.raise();
+            state.raised.get_or_insert(error);
+        }
+    }
+
+    fn raised(&self) -> Option<PyErr> {
+        self.state.lock().ok()?.raised.take()
     }
 }
 
 /// Runs `work` on so many threads (0 for all cores) without holding Python up. Ctrl-C asks the work to stop; the second value
-/// says whether it came. An exception of `progress` (stage, iteration, objective, columns) asks so, too, and
-/// is raised.
+/// says whether it came. An exception of `progress` asks so, too, and is raised.
 pub fn watched<T: Send>(
     py: Python<'_>,
     threads: usize,
-    progress: Option<&Py<PyAny>>,
-    work: impl FnOnce(&Watch) -> T + Send,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&Control) -> T + Send,
 ) -> PyResult<(T, bool)> {
     let (result, raised) = run(py, threads, progress, work)?;
     match raised {
@@ -63,7 +114,7 @@ pub fn watched<T: Send>(
 
 /// The same for work that has no result when it is stopped; Ctrl-C is raised.
 pub fn uninterrupted<T: Send>(py: Python<'_>, threads: usize, work: impl FnOnce(&Control) -> T + Send) -> PyResult<T> {
-    let (result, raised) = run(py, threads, None, |watch| work(&watch.control()))?;
+    let (result, raised) = run(py, threads, None, work)?;
     raised.map_or(Ok(result), Err)
 }
 
@@ -103,52 +154,65 @@ impl Kept {
     }
 }
 
+thread_local! {
+    /// A pool of this thread alone, for one that lives as long as the process: rayon does not take such pools apart.
+    static ALONE: Option<&'static rayon::ThreadPool> = {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+        pool.ok().map(|pool| &*Box::leak(Box::new(pool)))
+    };
+}
+
+/// Whether this is the thread on which Python runs the handlers of signals.
+fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?;
+    threading.call_method0("current_thread").map(|current| current.is(&main))
+}
+
 fn run<T: Send>(
     py: Python<'_>,
     threads: usize,
-    progress: Option<&Py<PyAny>>,
-    work: impl FnOnce(&Watch) -> T + Send,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&Control) -> T + Send,
 ) -> PyResult<(T, Option<PyErr>)> {
-    let watch = Watch::default();
+    // Handing work to another thread and back takes a tenth of a millisecond, and its caches are cold.
+    let alone = if threads == 1 && is_main_thread(py)? { ALONE.with(|alone| *alone) } else { None };
+    let watch = Arc::new(Watch { progress, is_here: alone.is_some(), ..Watch::default() });
+    let control = watch.control();
+    // A panic is a defect; as a RuntimeError it stays within this one call.
+    let work = || catch_unwind(AssertUnwindSafe(|| work(&control))).ok();
+    let result = match alone {
+        Some(alone) => py.detach(|| alone.install(work)),
+        None => run_beside(py, threads, &watch, work)?,
+    };
+    let failed =
+        || PyRuntimeError::new_err("robustard failed unexpectedly; please report it with the table that caused it");
+    Ok((result.ok_or_else(failed)?, watch.raised()))
+}
+
+/// Runs `work` in other threads while this one looks after signals and progress.
+fn run_beside<T: Send>(
+    py: Python<'_>,
+    threads: usize,
+    watch: &Watch,
+    work: impl FnOnce() -> Option<T> + Send,
+) -> PyResult<Option<T>> {
     let kept = Kept::of(threads)
         .map_err(|error| PyRuntimeError::new_err(format!("cannot start {threads} threads: {error}")))?;
-    let mut raised: Option<PyErr> = None;
     let result = py.detach(|| {
         kept.pool.in_place_scope(|scope| {
             let (sender, receiver) = channel();
-            let watch = &watch;
-            scope.spawn(move |_| {
-                // A panic is a defect; as a RuntimeError it stays within this one fit. The receiver waits until it has received.
-                let _ = sender.send(catch_unwind(AssertUnwindSafe(|| work(watch))));
-            });
-            let mut shown = 0;
+            // The receiver waits until it has received.
+            scope.spawn(move |_| drop(sender.send(work())));
             loop {
                 match receiver.recv_timeout(WATCH_INTERVAL) {
-                    Ok(result) => return result.ok(),
+                    Ok(result) => return result,
                     Err(RecvTimeoutError::Disconnected) => return None,
-                    Err(RecvTimeoutError::Timeout) => {}
-                }
-                let looked = Python::attach(|py| {
-                    py.check_signals()?;
-                    let (Some(progress), None) = (progress, &raised) else { return Ok(()) };
-                    let latest = watch.latest.lock().ok().filter(|latest| latest.told != shown);
-                    let Some(latest) = latest else { return Ok(()) };
-                    shown = latest.told;
-                    let record =
-                        latest.record.map(|record| (record.iteration, record.objective, record.active_columns));
-                    let stage = latest.stage.clone();
-                    drop(latest);
-                    progress.call1(py, (stage, record)).map(|_| ())
-                });
-                if let Err(error) = looked {
-                    watch.stop.raise();
-                    raised.get_or_insert(error);
+                    Err(RecvTimeoutError::Timeout) => watch.look(),
                 }
             }
         })
     });
     kept.keep();
-    let failed =
-        || PyRuntimeError::new_err("robustard failed unexpectedly; please report it with the table that caused it");
-    Ok((result.ok_or_else(failed)?, raised))
+    Ok(result)
 }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use robustard::metrics::mean;
-use robustard_lab::default::{Method, Score, score};
+use robustard_lab::default::{Method, Score, score, split_name};
 use robustard_lab::paper;
-use robustard_lab::protocol::{Damage, DamageKind, DataSet, MOST_TRAINING_ROWS, Split};
+use robustard_lab::protocol::{Damage, DamageKind, DataSet, MOST_TRAINING_ROWS};
 use robustard_lab::verdict::verdict;
 use robustard_report::short;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub struct DefaultExperiment {
     /// The folder with the data sets
     #[arg(long, value_name = "DIR", env = "ROBUSTARD_DATA")]
     data: PathBuf,
-    /// Only these sets; `paper` is the nine of the paper, `suite` ten more, `all` both
+    /// Only these sets; `paper` is the nine of the paper, `suite` ten more, `all` both; `friedman` is made
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "paper")]
     sets: Vec<String>,
     /// Seeds of the splits, from and to
@@ -31,9 +31,9 @@ pub struct DefaultExperiment {
     /// shifted:0.3
     #[arg(long, value_name = "DAMAGE", value_delimiter = ',', default_value = "clean,shifted,shifted:0.3")]
     damage: Vec<Damage>,
-    /// Most training rows
-    #[arg(long, value_name = "N", default_value_t = MOST_TRAINING_ROWS)]
-    rows: usize,
+    /// Most training rows; several numbers show what more rows bring
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [MOST_TRAINING_ROWS])]
+    rows: Vec<usize>,
     /// Only these methods: default, cleaned, learnt-shared, learnt-student, learnt-contaminated, learnt-nested, fixed-shared,
     /// fixed-robust, paper
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
@@ -63,26 +63,27 @@ impl DefaultExperiment {
         let sets = sets.concat();
         let mut all = Vec::new();
         for set in &sets {
-            let table = set.read(&self.data)?;
-            for &damage in &self.damage {
+            let split_of = set.splitter(&self.data)?;
+            let conditions = self.damage.iter().flat_map(|damage| self.rows.iter().map(|rows| (*damage, *rows)));
+            for (damage, rows) in conditions {
                 let mut scores = Vec::new();
                 for seed in self.seeds.0..=self.seeds.1 {
-                    let split = Split::new(set, &table, self.rows, damage, seed)?;
+                    let split = split_of(rows, damage, seed)?;
                     if let Some(folder) = &self.splits {
-                        split.write(set, folder, &format!("{}-{damage}-{seed}", set.name).replace(':', "-"))?;
+                        split.write(set, folder, &split_name(set, damage, rows, seed))?;
                     }
                     for method in Method::ALL {
                         let is_wanted = self.methods.is_empty() || self.methods.contains(&method);
                         if !is_wanted || method == Method::Cleaned && split.wrong.is_empty() {
                             continue;
                         }
-                        let score = score(set, &split, damage, seed, method)?;
+                        let score = score(set, &split, damage, rows, seed, method)?;
                         if self.json {
                             writeln!(std::io::stdout().lock(), "{}", json!(score))?;
                         }
                         scores.push(score);
                     }
-                    eprintln!("{}, {damage}, seed {seed} done", set.name);
+                    eprintln!("{}, {damage}, at most {rows} rows, seed {seed} done", set.name);
                 }
                 if !self.json {
                     std::io::stdout().lock().write_all(cell(set, damage, &scores)?.as_bytes())?;
@@ -105,7 +106,8 @@ fn cell(set: &DataSet, damage: Damage, scores: &[Score]) -> Outcome<String> {
     let seeds = seeds.len();
     let of_paper = (damage.kind == DamageKind::Shifted).then(|| paper::best(set.name, damage.share)).flatten();
     let best = of_paper.map_or(String::new(), |(rmse, method)| format!("; best in the paper {rmse} ({method})"));
-    writeln!(out, "{}, {damage}, {seeds} seeds{best}", set.name)?;
+    let rows = scores.first().map_or(0, |score| score.rows);
+    writeln!(out, "{}, {damage}, {rows} rows, {seeds} seeds{best}", set.name)?;
     writeln!(
         out,
         "  {:<17} {:>10} {:>8} {:>6} {:>6} {:>6} {:>7} {:>8}",
