@@ -138,7 +138,7 @@ fn cases() -> Vec<Case> {
         fit("houses.csv --target price --rows same --report same", 2),
         fit("houses.csv --target price --json --rows -", 2),
         fit("houses.csv --target price -o -", 2),
-        fit("houses.csv --target price --exclude name --strict --set max_iterations=2 --quiet", 3),
+        fit("houses.csv --target price --exclude name --features linear --strict --set max_iterations=2 --quiet", 3),
         // Models.
         other("predict nowhere.model houses.csv", 1),
         other("predict empty.model houses.csv", 1),

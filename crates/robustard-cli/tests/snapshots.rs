@@ -71,7 +71,19 @@ fn fit() {
         "fit-not-converged",
         shown(
             &folder,
-            &["fit", "houses.csv", "--target", "price", "--exclude", "name", "--strict", "--set", "max_iterations=2"],
+            &[
+                "fit",
+                "houses.csv",
+                "--target",
+                "price",
+                "--exclude",
+                "name",
+                "--strict",
+                "--set",
+                "max_iterations=2",
+                "--features",
+                "linear"
+            ],
         )
     );
 }

@@ -6,19 +6,16 @@
 //! lowers the same bound.
 
 mod curve;
+mod descent;
 mod exp;
 mod fourier;
 mod frequencies;
 mod process;
 mod relevance;
 mod stages;
+mod straight;
 
-use std::cell::RefCell;
 use std::ops::Range;
-
-use argmin::core::{CostFunction, Error, Executor, Gradient};
-use argmin::solver::linesearch::MoreThuenteLineSearch;
-use argmin::solver::quasinewton::LBFGS;
 
 pub use curve::{Curve, Shape};
 pub(crate) use fourier::{FourierOptions, learn_fourier};
@@ -30,23 +27,24 @@ pub(crate) use stages::{CurveOptions, LearntCurve, NotLearnt, SKETCH_ROWS, learn
 use robustard_engine::noise::learning::{START_VARIANCE, VARIANCE_BOUNDS, leading_model, starting_model, update_noise};
 use robustard_engine::noise::{Noise, NoiseModel};
 
+use self::descent::{Memory, Visited};
 use crate::control::{Control, Progress as Told};
 
 /// Strength of the normal prior of each log lengthscale: it is within a factor e of the start with 5/2 nats to spare.
 const PRIOR_STRENGTH: f64 = 5.0;
-/// L-BFGS steps of a round, and how many steps it remembers.
-const STEPS: u64 = 6;
-const MEMORY: usize = 7;
+/// L-BFGS steps of a round.
+const STEPS: usize = 4;
 /// Rounds of the noise that leads to noise with gross errors.
 const LEADING_ROUNDS: usize = 3;
-/// Noise updates of a round.
-const NOISE_UPDATES: usize = 2;
+/// Updates of noise for the same moments.
+const NOISE_UPDATES: usize = 3;
 /// Updates of noise that is fitted to a curve that stays, for each of its moments.
 const SETTLING_REPEATS: usize = 20;
-/// A round asks for no more evaluations than these: some line searches would go on for hundreds.
-const MOST_EVALUATIONS: usize = 20;
-/// A round that lowers the bound by less, per row, ends the work.
-const LEAST_GAIN: f64 = 1e-4;
+/// Moments that it is fitted to.
+const SETTLING_UPDATES: usize = 2;
+/// A round that lowers the bound by less, per row, ends the work; of shared noise, which is among the parameters, a step that lowers it
+/// by a quarter of that.
+const LEAST_GAIN: f64 = 1e-3;
 /// Parameters are kept within ± this, where exp is harmless.
 const LARGEST_LOG: f64 = 12.0;
 
@@ -91,6 +89,8 @@ struct Progress {
     /// Minus the log evidence, plus the penalties of noise and parameters.
     bound: f64,
     evaluations: usize,
+    /// What is known of the curvature.
+    memory: Memory,
 }
 
 impl Progress {
@@ -98,7 +98,15 @@ impl Progress {
         let leading = leading_model(wanted);
         let (is_leading, noise) = (leading.is_some(), leading.unwrap_or(starting_model(wanted)));
         let variance = vec![START_VARIANCE; rows];
-        Self { parameters, noise, variance, is_leading, bound: f64::INFINITY, evaluations: 0 }
+        Self {
+            parameters,
+            noise,
+            variance,
+            is_leading,
+            bound: f64::INFINITY,
+            evaluations: 0,
+            memory: Memory::default(),
+        }
     }
 
     /// Starts at parameters that were learnt with other noise.
@@ -107,21 +115,28 @@ impl Progress {
         Self { noise: model, variance: vec![variance; rows], is_leading: false, ..Self::start(parameters, rows, noise) }
     }
 
-    /// Fits the noise, so many updates, to parameters that stay.
-    fn settle(&mut self, evidence: &impl Evidence, updates: usize) -> Option<()> {
-        let bounds = evidence.variance_bounds();
-        // Of shared noise the first is the last.
+    /// Fits the noise to parameters that stay.
+    fn settle(&mut self, evidence: &impl Evidence) -> Option<()> {
+        let (row_weight, bounds) = (evidence.row_weight(), evidence.variance_bounds());
+        // Of shared noise the first update for the same moments is the last.
         let repeats = if self.noise.is_shared() { 1 } else { SETTLING_REPEATS };
-        for _ in 0..updates {
+        let mut logs = vec![self.noise.variance(0.0).ln()];
+        for _ in 0..SETTLING_UPDATES {
             let now = evidence.value(&self.parameters, &self.variance)?;
             for _ in 0..repeats {
-                let (noise, variance) = (&mut self.noise, &mut self.variance);
-                update_noise(noise, variance, &now.second_moment, evidence.row_weight(), bounds);
+                update_noise(&mut self.noise, &mut self.variance, &now.second_moment, row_weight, bounds);
             }
+            logs.push(self.noise.variance(0.0).ln());
+        }
+        if self.noise.is_shared() {
+            let factor = (limit_of(&logs) - logs[logs.len() - 1]).exp();
+            let [low, high] = bounds;
+            self.noise.rescale((self.noise.variance(0.0) * factor).clamp(low, high) / self.noise.variance(0.0));
+            self.variance.fill(self.noise.variance(0.0));
         }
         let cost = evidence.value(&self.parameters, &self.variance)?.cost;
-        self.bound = cost + self.noise.penalty(&self.variance, evidence.row_weight());
-        self.evaluations += updates + 1;
+        self.bound = cost + self.noise.penalty(&self.variance, row_weight);
+        self.evaluations += SETTLING_UPDATES + 1;
         Some(())
     }
 
@@ -129,155 +144,110 @@ impl Progress {
     /// nothing is told.
     fn advance(&mut self, evidence: &impl Evidence, wanted: Noise, rounds: usize, shares: Range<f64>) -> Option<()> {
         let (row_weight, bounds) = (evidence.row_weight(), evidence.variance_bounds());
+        let least = LEAST_GAIN * row_weight.len() as f64;
         let mut is_new = self.evaluations == 0;
         let mut settling = 2;
+        let mut before = f64::INFINITY;
+        let mut moments = evidence.value(&self.parameters, &self.variance)?.second_moment;
+        self.evaluations += 1;
         for round in 0..rounds {
             if round > 0 && evidence.control().is_stopped() {
                 if std::mem::take(&mut self.is_leading) {
                     // Whoever goes on from here has the wanted noise.
-                    let moments = evidence.value(&self.parameters, &self.variance)?.second_moment;
                     self.noise = starting_model(wanted);
                     self.noise.start_at(&moments, bounds);
                     update_noise(&mut self.noise, &mut self.variance, &moments, row_weight, bounds);
                 }
                 break;
             }
-            if !shares.is_empty() {
-                let done = round as f64 / rounds as f64;
-                evidence.control().tell(Told::Share(shares.start + (shares.end - shares.start) * done));
-            }
             if self.is_leading && round == LEADING_ROUNDS {
                 self.noise = starting_model(wanted);
                 (self.is_leading, is_new, settling) = (false, true, round + 2);
             }
             // The noise for the present features.
-            let updates = if round == 0 { 2 * NOISE_UPDATES } else { NOISE_UPDATES };
-            for _ in 0..updates {
-                let moments = evidence.value(&self.parameters, &self.variance)?.second_moment;
-                if std::mem::take(&mut is_new) {
-                    self.noise.start_at(&moments, bounds);
-                }
+            if std::mem::take(&mut is_new) {
+                self.noise.start_at(&moments, bounds);
+            }
+            for _ in 0..NOISE_UPDATES {
                 update_noise(&mut self.noise, &mut self.variance, &moments, row_weight, bounds);
             }
             let now = evidence.evaluate(&self.parameters, &self.variance)?;
-            self.evaluations += 1 + updates;
+            self.evaluations += 1;
             let penalty = self.noise.penalty(&self.variance, row_weight);
-            let before = std::mem::replace(&mut self.bound, now.value.cost + penalty);
-            if self.noise.is_shared() && !self.is_leading {
-                // Its variance is among the parameters: one run takes all rounds.
-                self.step(evidence, now, rounds, shares);
+            self.bound = now.value.cost + penalty;
+            let gain = std::mem::replace(&mut before, self.bound) - self.bound;
+            if gain < least && round >= settling && !self.is_leading {
                 break;
             }
-            if before - self.bound < LEAST_GAIN * row_weight.len() as f64 && round >= settling && !self.is_leading {
+            let is_shared = self.noise.is_shared() && !self.is_leading;
+            let (steps, least) = if is_shared { (rounds * STEPS, 0.25 * least) } else { (STEPS, 0.0) };
+            let tell = |step: usize| {
+                if !shares.is_empty() {
+                    let done = (round * STEPS + step) as f64 / (rounds * STEPS) as f64;
+                    evidence.control().tell(Told::Share(shares.start + (shares.end - shares.start) * done));
+                }
+            };
+            moments = self.descend(evidence, now, steps, least, tell);
+            if is_shared {
                 break;
             }
-            self.step(evidence, now, 1, 0.0..0.0);
         }
         Some(())
     }
 
-    /// A few steps of L-BFGS for each round, at the present noise; what they are of the whole work is told unless it is nothing.
-    fn step(&mut self, evidence: &impl Evidence, now: Evaluation, rounds: usize, shares: Range<f64>) {
-        let cost = now.value.cost;
-        let start = Visited { at: self.parameters.clone(), cost, gradient: now.gradient };
-        let seen = RefCell::new(Seen { last: start.clone(), best: start, evaluations: 0 });
-        let most_evaluations = rounds * MOST_EVALUATIONS;
-        let objective = Objective { evidence, variance: &self.variance, most_evaluations, shares, seen };
-        let least = LEAST_GAIN * self.variance.len() as f64 / STEPS as f64;
-        let solver = LBFGS::new(MoreThuenteLineSearch::new(), MEMORY);
-        let solver = if rounds > 1 { solver.with_tolerance_cost(least).expect("a positive tolerance") } else { solver };
-        let start = self.parameters.clone();
-        // A run that fails has seen points all the same; the noise updates go on from the best.
-        let _ = Executor::new(&objective, solver)
-            .configure(|state| state.param(start).max_iters(rounds as u64 * STEPS))
-            .run();
-        let Seen { best, evaluations, .. } = objective.seen.into_inner();
-        self.evaluations += evaluations;
-        if best.cost < cost {
-            self.parameters = limited(&best.at);
-            let last = self.parameters.last_mut().expect("log s");
-            let factor = std::mem::replace(last, 0.0).exp();
-            let [low, high] = evidence.variance_bounds();
-            self.variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(low, high));
-            self.noise.rescale(factor);
-            let least = self.noise.variance(0.0);
-            if least < low {
-                self.noise.rescale(low / least);
+    /// So many steps of L-BFGS at the present noise, fewer if one gains too little; the second moments where they end.
+    fn descend(
+        &mut self,
+        evidence: &impl Evidence,
+        now: Evaluation,
+        steps: usize,
+        least: f64,
+        tell: impl Fn(usize),
+    ) -> Vec<f64> {
+        let Evaluation { value: Value { cost, second_moment }, gradient } = now;
+        let mut now = Visited { at: self.parameters.clone(), cost, gradient, known: second_moment };
+        for step in 0..steps {
+            tell(step);
+            let objective = |at: Vec<f64>| {
+                if evidence.control().is_stopped() {
+                    return None;
+                }
+                self.evaluations += 1;
+                let at = limited(&at);
+                let Evaluation { value, gradient } = evidence.evaluate(&at, &self.variance)?;
+                Some(Visited { at, cost: value.cost, gradient, known: value.second_moment })
+            };
+            let Some(next) = self.memory.step(&now, objective) else { break };
+            let gain = now.cost - next.cost;
+            now = next;
+            if gain < least {
+                break;
             }
-            self.bound += best.cost - cost;
         }
+        self.parameters = now.at;
+        let last = self.parameters.last_mut().expect("log s");
+        let factor = std::mem::replace(last, 0.0).exp();
+        let [low, high] = evidence.variance_bounds();
+        self.variance.iter_mut().for_each(|v| *v = (*v * factor).clamp(low, high));
+        self.noise.rescale(factor);
+        let least = self.noise.variance(0.0);
+        if least < low {
+            self.noise.rescale(low / least);
+        }
+        self.bound += now.cost - cost;
+        now.known
     }
+}
+
+/// Where a sequence that comes closer by the same factor each time will end; its last value if it does not.
+fn limit_of(sequence: &[f64]) -> f64 {
+    /// Slower sequences may go anywhere.
+    const SLOWEST: f64 = 0.8;
+    let &[.., first, second, last] = sequence else { return sequence[sequence.len() - 1] };
+    let ratio = (last - second) / (second - first);
+    if (0.0..SLOWEST).contains(&ratio) { last + (last - second) * ratio / (1.0 - ratio) } else { last }
 }
 
 fn limited(parameters: &[f64]) -> Vec<f64> {
     parameters.iter().map(|value| value.clamp(-LARGEST_LOG, LARGEST_LOG)).collect()
-}
-
-/// The objective as argmin takes it; cost and gradient of a point are asked for one after the other and worked out once.
-struct Objective<'a, E> {
-    evidence: &'a E,
-    variance: &'a [f64],
-    most_evaluations: usize,
-    shares: Range<f64>,
-    seen: RefCell<Seen>,
-}
-
-/// Where the objective was asked for.
-struct Seen {
-    last: Visited,
-    best: Visited,
-    evaluations: usize,
-}
-
-#[derive(Clone)]
-struct Visited {
-    at: Vec<f64>,
-    cost: f64,
-    gradient: Vec<f64>,
-}
-
-impl<E: Evidence> Objective<'_, E> {
-    fn at(&self, values: &[f64]) -> Result<Visited, Error> {
-        let mut seen = self.seen.borrow_mut();
-        if seen.last.at == values {
-            return Ok(seen.last.clone());
-        }
-        if seen.evaluations == self.most_evaluations || self.evidence.control().is_stopped() {
-            return Err(Error::msg("enough"));
-        }
-        seen.evaluations += 1;
-        let Range { start, end } = self.shares;
-        if start < end {
-            let done = seen.evaluations as f64 / (self.most_evaluations + 1) as f64;
-            self.evidence.control().tell(Told::Share(start + (end - start) * done));
-        }
-        let (cost, gradient) = match self.evidence.evaluate(&limited(values), self.variance) {
-            Some(evaluation) => (evaluation.value.cost, evaluation.gradient),
-            // A wall: the line search turns back.
-            None => (f64::MAX.sqrt(), vec![0.0; values.len()]),
-        };
-        seen.last = Visited { at: values.to_vec(), cost, gradient };
-        if cost < seen.best.cost {
-            seen.best = seen.last.clone();
-        }
-        Ok(seen.last.clone())
-    }
-}
-
-impl<E: Evidence> CostFunction for &Objective<'_, E> {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, values: &Vec<f64>) -> Result<f64, Error> {
-        Ok(self.at(values)?.cost)
-    }
-}
-
-impl<E: Evidence> Gradient for &Objective<'_, E> {
-    type Param = Vec<f64>;
-    type Gradient = Vec<f64>;
-
-    fn gradient(&self, values: &Vec<f64>) -> Result<Vec<f64>, Error> {
-        Ok(self.at(values)?.gradient)
-    }
 }

@@ -14,15 +14,16 @@ use super::curve::{Curve, Shape, column_slice};
 use super::exp::{add_matern, dot, gauss, matern, matern_sums};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
-use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress, Value};
+use super::straight::Straight;
+use super::{Evaluation, Evidence, PRIOR_STRENGTH, Progress, Value};
 use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
 const INTERCEPT_VARIANCE: f64 = 10.0;
 /// Starts of the log variances: of the joint part, of the single curves, of the slopes.
 const START_LOG_VARIANCES: [f64; 3] = [0.0, -1.0, -2.0];
-/// Rounds that the straight alternative gets.
-const STRAIGHT_ROUNDS: usize = 3;
+/// Most rounds that the straight alternative gets.
+const STRAIGHT_ROUNDS: usize = 10;
 /// Rows predicted together, so that the room needed does not grow with the table.
 const BLOCK: usize = 1024;
 
@@ -48,8 +49,9 @@ pub(super) struct Process<'a> {
 
 /// n × n matrices of which the lower triangles are used.
 struct Room {
-    /// The parameters that the kernel was last worked out for, but those of the noise.
+    /// The parameters that the kernel was last worked out for, but those of the noise, and the variances of the last factor.
     at: Vec<f64>,
+    factored: Vec<f64>,
     kernel: Mat<f64>,
     /// Of the joint part alone, and its decay.
     joint: Mat<f64>,
@@ -84,6 +86,7 @@ impl<'a> Process<'a> {
         let n = rows.len();
         let room = Room {
             at: Vec::new(),
+            factored: Vec::new(),
             diagonal: vec![0.0; n],
             kernel: Mat::zeros(n, n),
             joint: Mat::zeros(n, n),
@@ -197,14 +200,19 @@ impl<'a> Process<'a> {
         let known = &parameters[..parameters.len() - 1];
         if room.at != known {
             room.at.clear();
+            room.factored.clear();
             self.fill_kernel(point, room);
             room.at.extend_from_slice(known);
+        } else if room.factored == variance {
+            return Some(());
         }
+        room.factored.clear();
         for (j, (diagonal, variance)) in room.diagonal.iter().zip(variance).enumerate() {
             room.kernel[(j, j)] = diagonal + variance;
         }
         room.factor.factorise(room.kernel.as_ref()).ok()?;
         room.factor.invert();
+        room.factored.extend_from_slice(variance);
         Some(())
     }
 
@@ -304,13 +312,30 @@ impl<'a> Process<'a> {
 
     /// Nats by which the bound is better than it would be without a curve.
     pub fn gain_of_bending(&self, learnt: &Progress) -> Option<f64> {
-        let mut straight = learnt.clone();
-        let lengthscales = self.inputs.ncols() + self.options.singles.len();
-        straight.parameters[lengthscales..lengthscales + 2].fill(-LARGEST_LOG);
-        straight.bound = f64::INFINITY;
-        straight.is_leading = false;
-        straight.advance(&Straight(self), self.options.noise, STRAIGHT_ROUNDS, 0.0..0.0)?;
-        Some(straight.bound - learnt.bound)
+        let lines = Straight {
+            inputs: self.inputs.as_ref(),
+            target: &self.target,
+            row_weight: &self.row_weight,
+            variance_bounds: self.options.variance_bounds(),
+            intercept_variance: INTERCEPT_VARIANCE,
+            control: self.options.control,
+        };
+        let log_line_variance = learnt.parameters[learnt.parameters.len() - 2];
+        let mut straight = Progress {
+            parameters: vec![log_line_variance, 0.0],
+            is_leading: false,
+            memory: Default::default(),
+            ..learnt.clone()
+        };
+        straight.advance(&lines, self.options.noise, STRAIGHT_ROUNDS, 0.0..0.0)?;
+        // The lengthscales' prior is no part of the question.
+        let prior: f64 = self.off(&learnt.parameters).iter().map(|off| off * off).sum();
+        Some(straight.bound + 0.5 * PRIOR_STRENGTH * prior - learnt.bound)
+    }
+
+    /// How far lengthscales are from what is usual.
+    fn off(&self, parameters: &[f64]) -> Vec<f64> {
+        parameters.iter().zip(self.usual()).map(|(l, usual)| l - usual).collect()
     }
 
     /// Errors of the rows, each predicted from the others.
@@ -399,8 +424,7 @@ impl Process<'_> {
                 residual * residual + (scaled[i] - scaled[i] * scaled[i] * precision[i]).max(0.0)
             })
             .collect();
-        let lengthscales = self.inputs.ncols() + self.options.singles.len();
-        let off: Vec<f64> = parameters[..lengthscales].iter().zip(self.usual()).map(|(l, usual)| l - usual).collect();
+        let off = self.off(parameters);
         let prior: f64 = off.iter().map(|off| off * off).sum();
         let cost = 0.5 * (fit + room.factor.log_determinant() + repeats + PRIOR_STRENGTH * prior);
         cost.is_finite().then_some(Valued { point, solved, scaled, cost, off, second_moment })
@@ -450,34 +474,6 @@ impl Evidence for Process<'_> {
 
     fn variance_bounds(&self) -> [f64; 2] {
         self.options.variance_bounds()
-    }
-}
-
-/// The same rows without a curve: only the slopes and the noise move.
-struct Straight<'a>(&'a Process<'a>);
-
-impl Evidence for Straight<'_> {
-    fn value(&self, parameters: &[f64], variance: &[f64]) -> Option<Value> {
-        Evidence::value(self.0, parameters, variance)
-    }
-
-    fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
-        let mut evaluation = self.0.evaluate(parameters, variance)?;
-        let held = parameters.len() - 2;
-        evaluation.gradient[..held].fill(0.0);
-        Some(evaluation)
-    }
-
-    fn row_weight(&self) -> &[f64] {
-        self.0.row_weight()
-    }
-
-    fn variance_bounds(&self) -> [f64; 2] {
-        self.0.variance_bounds()
-    }
-
-    fn control(&self) -> &Control {
-        self.0.control()
     }
 }
 
@@ -537,6 +533,33 @@ pub(super) mod tests {
                 );
             }
         }
+    }
+
+    /// Lines by themselves are the process without its curve.
+    #[test]
+    fn lines_are_a_process_without_a_curve() {
+        let control = Control::new();
+        let (x, y) = example(30);
+        let weight: Vec<f64> = (0..30).map(|i| 1.0 + (i % 2) as f64).collect();
+        let rows: Vec<usize> = (0..30).collect();
+        let options = options(&control, Shape::Matern, vec![], "student-t");
+        let process = Process::new(x.as_ref(), &y, &weight, &rows, &options, Par::Seq);
+        let variance: Vec<f64> = (0..30).map(|i| 0.1 + 0.01 * i as f64).collect();
+        let (inputs, control) = (x.as_ref(), &control);
+        let (intercept_variance, variance_bounds) = (INTERCEPT_VARIANCE, options.variance_bounds());
+        let lines = Straight { inputs, target: &y, row_weight: &weight, variance_bounds, intercept_variance, control };
+        let mut parameters = process.start();
+        let last = parameters.len() - 2;
+        parameters[last - 2..last].fill(-60.0);
+        parameters[last..].copy_from_slice(&[-0.3, 0.2]);
+        let whole = process.evaluate(&parameters, &variance).unwrap();
+        let own = lines.evaluate(&[-0.3, 0.2], &variance).unwrap();
+        assert!((whole.value.cost - own.value.cost).abs() < 1e-8, "{} {}", whole.value.cost, own.value.cost);
+        for (whole, own) in whole.gradient[last..].iter().zip(&own.gradient) {
+            assert!((whole - own).abs() < 1e-7, "{whole} {own}");
+        }
+        let moments = whole.value.second_moment.iter().zip(&own.value.second_moment);
+        moments.for_each(|(whole, own)| assert!((whole - own).abs() < 1e-9, "{whole} {own}"));
     }
 
     /// A row that counts twice is as good as two rows.

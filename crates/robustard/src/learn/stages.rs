@@ -8,6 +8,7 @@ use robustard_engine::LeftOut;
 use robustard_engine::noise::{Noise, NoiseModel};
 
 use super::curve::{Curve, Shape};
+use super::descent::Memory;
 use super::process::{Point, Process};
 use super::relevance::Relevance;
 use super::{Progress, VARIANCE_BOUNDS, update_noise};
@@ -19,8 +20,6 @@ const STAGES: [(usize, usize); 2] = [(SKETCH_ROWS, 10), (800, 3)];
 pub(crate) const SKETCH_ROWS: usize = 350;
 /// Share of the work that the first stage is, if another follows.
 const FIRST_STAGE: f64 = 0.5;
-/// Updates of noise that is fitted to a curve that stays.
-const SETTLING_UPDATES: usize = 4;
 /// Nats by which the evidence of the first stage's rows has to be better with a curve than without, where that is asked.
 const LEAST_CURVE_GAIN: f64 = 0.3;
 /// Larger tables are not told the variance of every row's prediction.
@@ -95,6 +94,7 @@ pub(crate) struct LearntCurve {
     /// How many of them, the first ones, were learnt from.
     pub rows: usize,
     parameters: Vec<f64>,
+    memory: Memory,
 }
 
 /// Learns a curve of standardized inputs (n × p) for a standardized target, going on from one learnt with other noise if there is.
@@ -121,9 +121,20 @@ pub(crate) fn learn_curve(
         order[..rows].iter().zip(&progress.variance).for_each(|(&row, variance)| noise_variance[row] = *variance);
         let Point { curve, line_variance, .. } = stage.point(&progress.parameters);
         let evidence = -progress.bound / stage.row_weight.iter().sum::<f64>();
-        let Progress { parameters, noise, .. } = progress;
+        let Progress { parameters, noise, memory, .. } = progress;
         let order = order.to_vec();
-        Some(LearntCurve { curve, line_variance, noise, noise_variance, left_out, evidence, order, rows, parameters })
+        Some(LearntCurve {
+            curve,
+            line_variance,
+            noise,
+            noise_variance,
+            left_out,
+            evidence,
+            order,
+            rows,
+            parameters,
+            memory,
+        })
     };
     let known = from.filter(|from| from.order == order);
     let (mut stage, mut progress) = if let Some(from) = known {
@@ -136,6 +147,7 @@ pub(crate) fn learn_curve(
         let rows = stage.target.len();
         let parameters = from.parameters.clone();
         let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
+        progress.memory = from.memory.clone().scaled(rows as f64 / from.rows as f64);
         if std::mem::discriminant(&from.noise) == std::mem::discriminant(&progress.noise) {
             progress.noise = from.noise;
             progress.variance = order[..rows].iter().map(|&row| from.noise_variance[row]).collect();
@@ -163,7 +175,7 @@ pub(crate) fn learn_curve(
         }
     }
     match (options.effort, known) {
-        (Effort::Settle, Some(_)) => progress.settle(&stage, SETTLING_UPDATES).ok_or(NotLearnt::Failed)?,
+        (Effort::Settle, Some(_)) => progress.settle(&stage).ok_or(NotLearnt::Failed)?,
         (Effort::Sketch, Some(_)) => {
             progress.advance(&stage, options.noise, first_rounds, 0.0..1.0).ok_or(NotLearnt::Failed)?;
         }
@@ -176,6 +188,7 @@ pub(crate) fn learn_curve(
             let all = learnt(&stage, progress.clone(), &order[..rows]).ok_or(NotLearnt::Failed)?;
             progress.variance = order[..rows].iter().map(|&row| all.noise_variance[row]).collect();
             progress.bound = f64::INFINITY;
+            progress.memory = progress.memory.scaled(rows as f64 / all.rows as f64);
             progress.advance(&next, options.noise, last_rounds, FIRST_STAGE..1.0).ok_or(NotLearnt::Failed)?;
             stage = next;
         }
@@ -228,7 +241,8 @@ mod tests {
             assert_eq!(one.noise_variance, two.noise_variance);
             let joint = |j: usize| one.curve.variance * one.curve.scales[j].powi(2);
             let bend = |j: usize| joint(j) + one.curve.single_variance * one.curve.single_scales[j].powi(2);
-            assert!(bend(0) > bend(1) && bend(1) > bend(2), "{prior}: {:?}", one.curve);
+            // The second is a line.
+            assert!(bend(0) > 10.0 * bend(1) && bend(0) > 10.0 * bend(2), "{prior}: {:?}", one.curve);
         }
     }
 

@@ -115,54 +115,96 @@ fn on_this_scale(work: &Work<'_>) -> Result<Best, Error> {
 }
 
 fn lines_or_curve(work: &Work<'_>) -> Result<Best, Error> {
-    // A curve has to be better than lines of plain noise; only if it is not, all of their noise models are compared.
+    if work.recipe.noise().is_auto() {
+        return finish(work, begin(work)?);
+    }
+    let [lines, curve] = [FeatureKind::linear(), FeatureKind::Smooth(SmoothKind::default())];
+    let lines = linear::best(work, lines, linear::Care::Full)?;
+    let rows = work.dataset.distinct_rows();
+    if rows < LEAST_CURVE_ROWS || work.control.is_stopped() {
+        let reasons = if work.control.is_stopped() { Vec::new() } else { vec![Reason::TooFewRowsForCurve { rows }] };
+        return Ok(Best { reasons, ..lines });
+    }
+    let curve = linear::best(work, curve, linear::Care::Full)?;
+    Ok(if work.control.is_stopped() {
+        lines
+    } else {
+        better(work, lines, curve).unwrap_or_else(|(lines, compared, reason)| Best {
+            compared: [lines.compared, compared].concat(),
+            reasons: vec![reason],
+            ..lines
+        })
+    })
+}
+
+/// Lines with plain noise, and sketches of a curve, or why there is none: what it takes to choose the target's scale.
+struct Begun {
+    lines: Best,
+    curve: Result<smooth::Sketched, Reason>,
+}
+
+impl Begun {
+    fn compared(&self, work: &Work<'_>) -> Vec<Compared> {
+        let curve = self.curve.as_ref().map_or_else(|_| Vec::new(), |sketched| sketched.compared(work));
+        [self.lines.compared.clone(), curve].concat()
+    }
+}
+
+/// A curve has to be better than lines of plain noise; only if it is not, all of their noise models are compared.
+fn begin(work: &Work<'_>) -> Result<Begun, Error> {
     let lines = linear::best(work, FeatureKind::linear(), linear::Care::Plain)?;
+    let rows = work.dataset.distinct_rows();
+    let curve = if work.control.is_stopped() {
+        Err(Reason::Interrupted)
+    } else if rows < LEAST_CURVE_ROWS {
+        Err(Reason::TooFewRowsForCurve { rows })
+    } else {
+        smooth::sketch(work, SmoothKind::default(), true, &lines.candidate.fit.left_out().residual)?
+    };
+    Ok(Begun { lines, curve })
+}
+
+fn finish(work: &Work<'_>, Begun { lines, curve }: Begun) -> Result<Best, Error> {
     let fallen_back = |plain: Best, compared: Vec<Compared>, reason| {
-        let is_chosen = work.recipe.noise().is_auto();
-        let full = if is_chosen { Some(linear::best(work, FeatureKind::linear(), linear::Care::Full)?) } else { None };
+        let full = linear::best(work, FeatureKind::linear(), linear::Care::Full)?;
         // What was not finished is not taken.
-        let lines = full.filter(|_| !work.control.is_stopped()).unwrap_or(plain);
+        let lines = if work.control.is_stopped() { plain } else { full };
         let compared = [lines.compared, compared].concat();
         Ok(Best { reasons: [vec![reason], lines.reasons].concat(), compared, ..lines })
     };
     if work.control.is_stopped() {
         return Ok(lines);
     }
-    let rows = work.dataset.distinct_rows();
-    if rows < LEAST_CURVE_ROWS {
-        return fallen_back(lines, Vec::new(), Reason::TooFewRowsForCurve { rows });
-    }
-    let kind = SmoothKind::default();
-    let least = work.least_variance();
-    let silent = [few_far_rows(work.dataset), work.dataset.copied_rows(), work.far_targets.clone()].concat();
-    let curve = match work.recipe.noise() {
-        Choice::Auto => {
-            let errors = &lines.candidate.fit.left_out().residual;
-            let learnt = match smooth::learn(work, kind, true, errors)? {
-                // What was not finished is not compared.
-                _ if work.control.is_stopped() => return Ok(lines),
-                Err(why_not) => return fallen_back(lines, Vec::new(), why_not),
-                Ok(learnt) => learnt,
-            };
-            // A curve that was learnt from some rows would gain a little from the others.
-            let of_curve = Said { left_out: &learnt.learnt.left_out, inlier: learnt.learnt.start.noise.variance(0.0) };
-            let gains = Gains::of(&lines.candidate.fit, of_curve, &learnt.set_aside, &silent, least);
-            let more = if learnt.learnt.rows < work.dataset.row_count() { 2.0 * gains.standard_error } else { 0.0 };
-            if !gains.is_curve(more) {
-                return fallen_back(lines, learnt.compared, gains.reason(false));
-            }
-            smooth::fit(work, learnt)?
-        }
-        Choice::Given(_) => linear::best(work, FeatureKind::Smooth(kind), linear::Care::Full)?,
+    let learnt = match curve {
+        Err(why_not) => return fallen_back(lines, Vec::new(), why_not),
+        Ok(sketched) => smooth::learn(work, sketched)?,
     };
+    // What was not finished is not compared.
     if work.control.is_stopped() {
         return Ok(lines);
     }
+    // A curve that was learnt from some rows would gain a little from the others.
+    let of_curve = Said { left_out: &learnt.learnt.left_out, inlier: learnt.learnt.start.noise.variance(0.0) };
+    let gains = Gains::of(work, &lines.candidate.fit, of_curve, &learnt.set_aside);
+    let more = if learnt.learnt.rows < work.dataset.row_count() { 2.0 * gains.standard_error } else { 0.0 };
+    if !gains.is_curve(more) {
+        return fallen_back(lines, learnt.compared, gains.reason(false));
+    }
+    let curve = smooth::fit(work, learnt)?;
+    if work.control.is_stopped() {
+        return Ok(lines);
+    }
+    better(work, lines, curve).or_else(|(lines, compared, reason)| fallen_back(lines, compared, reason))
+}
+
+/// A curve, if it is better than lines; else the lines again, with what they were compared to and why they are better.
+#[allow(clippy::result_large_err)]
+fn better(work: &Work<'_>, lines: Best, curve: Best) -> Result<Best, (Best, Vec<Compared>, Reason)> {
     let fit = &curve.candidate.fit;
     let of_curve = Said { left_out: &fit.left_out(), inlier: fit.model.inlier_variance() };
-    let gains = Gains::of(&lines.candidate.fit, of_curve, &fit.set_aside, &silent, least);
+    let gains = Gains::of(work, &lines.candidate.fit, of_curve, &fit.set_aside);
     if !gains.is_curve(0.0) {
-        return fallen_back(lines, curve.compared, gains.reason(false));
+        return Err((lines, curve.compared, gains.reason(false)));
     }
     let place = lines.compared.len() + curve.place;
     let reasons = [vec![gains.reason(true)], curve.reasons].concat();
@@ -183,7 +225,9 @@ struct Gains {
 
 impl Gains {
     /// Rows far from the others in their inputs have no say, since a curve can bend to any of them, and no row that has copies.
-    fn of(lines: &Fit, curve: Said<'_>, set_aside: &[usize], silent: &[usize], least: f64) -> Self {
+    fn of(work: &Work<'_>, lines: &Fit, curve: Said<'_>, set_aside: &[usize]) -> Self {
+        let silent = &[few_far_rows(work.dataset), work.dataset.copied_rows(), work.far_targets.clone()].concat();
+        let least = work.least_variance();
         let mut kept = vec![1.0; curve.left_out.residual.len()];
         set_aside.iter().chain(silent).for_each(|&row| kept[row] = 0.0);
         let of_lines = Said { left_out: &lines.left_out(), inlier: lines.model.inlier_variance() };

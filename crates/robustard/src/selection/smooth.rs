@@ -40,10 +40,41 @@ pub(super) struct Learnt {
     reasons: Vec<Reason>,
 }
 
+/// Sketches of a curve with noise that has wrong rows and without, to be learnt whole.
+pub(super) struct Sketched {
+    robust: LearntSmooth,
+    shared: LearntSmooth,
+    choice: NoiseChoice,
+    kind: SmoothKind,
+    /// What a glance at all rows shows of the inputs, if it helps.
+    relevance: Option<Relevance>,
+    is_two_valued: bool,
+}
+
+impl Sketched {
+    /// Whether some rows are wrong.
+    fn has_wrong_rows(&self) -> bool {
+        self.choice.explains_more() && !self.is_two_valued
+    }
+
+    /// The sketch with the noise that is chosen, and the rows that are wrong for it.
+    pub fn chosen(&self) -> (&LearntSmooth, Vec<usize>) {
+        if !self.has_wrong_rows() {
+            return (&self.shared, Vec::new());
+        }
+        (&self.robust, likely_wrong(&self.robust, &gross_at_first(&errors_in_deviations(&self.robust))))
+    }
+
+    pub fn compared(&self, work: &Work<'_>) -> Vec<Compared> {
+        let sketches = [(&self.robust, Noise::Contaminated), (&self.shared, Noise::Shared)];
+        sketches.map(|(learnt, noise)| describe_sketch(work, self.kind, learnt, noise)).to_vec()
+    }
+}
+
 /// The best smooth fit.
 pub(super) fn best(work: &Work<'_>, kind: SmoothKind) -> Result<Best, Error> {
-    let learnt = learn(work, kind, false, &[])?.map_err(|_| FeatureError::NotLearnt)?;
-    fit(work, learnt)
+    let sketched = sketch(work, kind, false, &[])?.map_err(|_| FeatureError::NotLearnt)?;
+    fit(work, learn(work, sketched)?)
 }
 
 /// Fits a learnt curve to all rows.
@@ -71,14 +102,14 @@ pub(super) fn fit(work: &Work<'_>, learnt: Learnt) -> Result<Best, Error> {
     Ok(Best { candidate, place: compared.len() - 1, compared, reasons })
 }
 
-/// Learns the best curve, beside lines with the given errors if there are any; if it only has to be there when the table bends,
-/// possibly why there is none.
-pub(super) fn learn(
+/// Sketches a curve, beside lines with the given errors if there are any; if it only has to be there when the table bends, possibly why
+/// there is none.
+pub(super) fn sketch(
     work: &Work<'_>,
     kind: SmoothKind,
     must_bend: bool,
     line_errors: &[f64],
-) -> Result<Result<Learnt, Reason>, Error> {
+) -> Result<Result<Sketched, Reason>, Error> {
     let [contaminated, shared_noise] = [Noise::Contaminated, Noise::Shared];
     let is_crowded = ROWS_PER_LENGTHSCALE * 2 * work.dataset.input_count() > SKETCH_ROWS.min(work.dataset.row_count());
     let screened = (is_crowded && !line_errors.is_empty()).then(|| work.relevance(line_errors));
@@ -154,21 +185,26 @@ pub(super) fn learn(
             choice = compare(work, &robust, &shared);
         }
     }
+    let (relevance, is_two_valued) = (relevance.cloned(), work.dataset.target_has_two_values());
+    Ok(Ok(Sketched { robust, shared, choice, kind, relevance, is_two_valued }))
+}
+
+/// Learns a curve that was sketched, without the rows that are wrong.
+pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error> {
+    let (has_wrong_rows, compared) = (sketched.has_wrong_rows(), sketched.compared(work));
+    let Sketched { robust, shared, mut choice, kind, relevance, is_two_valued } = sketched;
+    let is_stopped = || work.control.is_stopped();
     if is_stopped() {
-        let cut_short =
-            Learnt { learnt: shared, set_aside: Vec::new(), compared: Vec::new(), kind, reasons: Vec::new() };
-        return Ok(if must_bend { Err(Reason::Interrupted) } else { Ok(cut_short) });
+        return Ok(Learnt { learnt: shared, set_aside: Vec::new(), compared, kind, reasons: Vec::new() });
     }
-    let compared = [(&robust, contaminated), (&shared, shared_noise)]
-        .map(|(learnt, noise)| describe_sketch(work, kind, learnt, noise))
-        .to_vec();
-    let is_two_valued = work.dataset.target_has_two_values();
-    if choice.explains_more() && !is_two_valued {
-        let target = work.standard_target();
-        let learn = |noise, rows: &[usize], effort, from: &LearntSmooth| learn(noise, rows, effort, Some(from));
+    let learn = |noise, set_aside: &[usize], effort, from: &LearntSmooth| {
+        let options = SmoothOptions { must_bend: false, effort, from: Some(from), relevance: relevance.as_ref() };
+        work.learn_smooth(&options, noise, set_aside)
+    };
+    if has_wrong_rows {
         let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
-        let (more, standard_error) = explained_more(target, &work.say(), residuals);
+        let (more, standard_error) = explained_more(work.standard_target(), &work.say(), residuals);
         // Setting rows aside can lead to a curve for which more and more rows are wrong.
         if more >= -standard_error {
             let reason = match set_aside.len() {
@@ -178,16 +214,16 @@ pub(super) fn learn(
                     Reason::GrossErrorsSetAside { rows, limit, gain: choice.gain }
                 }
             };
-            return Ok(Ok(Learnt { learnt, set_aside, compared, kind, reasons: vec![reason] }));
+            return Ok(Learnt { learnt, set_aside, compared, kind, reasons: vec![reason] });
         }
         choice.explained = (more, standard_error);
     }
-    let learnt = learn(shared_noise, &[], Effort::Whole, Some(&shared))?;
+    let learnt = learn(Noise::Shared, &[], Effort::Whole, &shared)?;
     let set_aside = learnt.rare_errors(BEYOND_ALL, &work.far_targets);
     let rare = (!set_aside.is_empty()).then_some(Reason::RareErrorsSetAside { rows: set_aside.len() });
-    let why = if is_two_valued { Reason::FewTargetValues } else { choice.why_shared(contaminated) };
+    let why = if is_two_valued { Reason::FewTargetValues } else { choice.why_shared(Noise::Contaminated) };
     let reasons = [why].into_iter().chain(rare).collect();
-    Ok(Ok(Learnt { learnt, set_aside, compared, kind, reasons }))
+    Ok(Learnt { learnt, set_aside, compared, kind, reasons })
 }
 
 /// Log densities of all rows, those that the curve was learnt from without themselves.

@@ -1,42 +1,52 @@
 //! The target or a transformation of it: errors of prices, times and counts grow with them.
 
-use super::{Best, Reason, explained_more, mean_and_error, on_this_scale};
+use robustard_engine::LeftOut;
+
+use super::{Begun, Best, Gains, Reason, Said, begin, explained_more, finish, mean_and_error};
 use crate::Error;
-use crate::fitted::Fit;
+use crate::fitted::error_densities;
 use crate::learn::normal_scores;
 use crate::target::{SMALL, TargetTransform, small_size};
 use crate::work::Work;
 
 /// Of a quantity that has no sign at most this share of the values has one: wrong rows may.
 const MOST_NEGATIVE: f64 = 0.1;
+/// Squared errors of a transformed target may be so many times as large: sketches do not tell more.
+const LARGEST_ERRORS: f64 = 1.05;
 /// The largest targets of as many rows as are small are so many times as large as those, or a transformation is nearly a line.
 const LEAST_RANGE: f64 = 2.0;
 
 /// The best fit of the target, or of a transformation if errors grow with what is predicted and that is better by the density of left-out
-/// rows and its errors, transformed back, are no larger: densities alone would prefer to know small targets well.
+/// rows and its errors, transformed back, are no larger: densities alone would prefer to know small targets well. That is decided on lines
+/// and sketches of curves; only the better scale is fitted.
 pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
-    let mut plain = on_this_scale(work)?;
-    if work.control.is_stopped() || !has_a_range(work.dataset.target()) || !errors_grow(work, &plain.candidate.fit) {
-        return Ok(plain);
+    let plain = begin(work)?;
+    if work.control.is_stopped() || !has_a_range(work.dataset.target()) {
+        return finish(work, plain);
+    }
+    let of_plain = Errors::of(work, &plain);
+    if !of_plain.grow(work) {
+        return finish(work, plain);
     }
     let transform = TargetTransform::Asinh;
-    let mut other = on_this_scale(&work.transformed(transform)?)?;
+    let transformed = work.transformed(transform)?;
+    let other = begin(&transformed)?;
     // What was not finished is not compared.
     if work.control.is_stopped() {
-        return Ok(plain);
+        return finish(work, plain);
     }
     let Comparison { gain: (gain, standard_error), has_no_larger_errors } =
-        compare(work, &plain.candidate.fit, &other.candidate.fit);
-    if gain > standard_error && has_no_larger_errors {
-        other.reasons.insert(0, Reason::TargetTransformed { transform, gain, standard_error });
-        other.place += plain.compared.len();
-        other.compared.splice(0..0, plain.compared);
-        Ok(other)
+        compare(work, &of_plain.in_units(work), &Errors::of(&transformed, &other).in_units(&transformed));
+    let (mut best, compared, reason) = if gain > standard_error && has_no_larger_errors {
+        let reason = Reason::TargetTransformed { transform, gain, standard_error };
+        (finish(&transformed, other)?, plain.compared(work), reason)
     } else {
-        plain.reasons.push(Reason::TargetNotTransformed { transform, gain, standard_error });
-        plain.compared.extend(other.compared);
-        Ok(plain)
-    }
+        let reason = Reason::TargetNotTransformed { transform, gain, standard_error };
+        (finish(work, plain)?, other.compared(&transformed), reason)
+    };
+    best.reasons.insert(0, reason);
+    best.compared.extend(compared);
+    Ok(best)
 }
 
 /// Whether targets are sizes, and large ones larger than small ones.
@@ -48,22 +58,68 @@ fn has_a_range(target: &[f64]) -> bool {
     negative <= MOST_NEGATIVE * rows && large > SMALL * rows
 }
 
-/// Whether errors of left-out rows are larger where more is predicted, by their rank correlation: not by chance, and so that it matters.
-fn errors_grow(work: &Work<'_>, fit: &Fit) -> bool {
-    const STANDARD_ERRORS: f64 = 2.0;
-    const LEAST: f64 = 0.1;
-    let residual = fit.left_out().residual;
-    let is_wrong = wrong_rows(fit);
-    let kept: Vec<usize> = (0..residual.len()).filter(|&row| !is_wrong[row]).collect();
-    let sizes: Vec<f64> = kept.iter().map(|&row| residual[row].abs()).collect();
-    let predicted: Vec<f64> = kept.iter().map(|&row| work.standard_target()[row] - residual[row]).collect();
-    let [sizes, predicted] = [sizes, predicted].map(|values| normal_scores(&values));
-    let n = kept.len() as f64;
-    let correlation = sizes.iter().zip(predicted).map(|(a, b)| a * b).sum::<f64>() / n;
-    correlation > (STANDARD_ERRORS / n.sqrt()).max(LEAST)
+/// Errors of left-out rows by the better of lines and the sketch of a curve.
+struct Errors {
+    /// In standard units.
+    left_out: LeftOut,
+    inlier: f64,
+    is_wrong: Vec<bool>,
 }
 
-/// A fit to the transformed target beside one to the target itself.
+impl Errors {
+    fn of(work: &Work<'_>, Begun { lines, curve }: &Begun) -> Self {
+        let fit = &lines.candidate.fit;
+        if let Ok(sketched) = curve {
+            let (sketch, wrong) = sketched.chosen();
+            let said = Said { left_out: &sketch.left_out, inlier: sketch.start.noise.variance(0.0) };
+            let inlier = said.inlier;
+            if Gains::of(work, fit, said, &wrong).gain > 0.0 {
+                let mut is_wrong = vec![false; sketch.left_out.residual.len()];
+                wrong.into_iter().chain(work.far_targets.clone()).for_each(|row| is_wrong[row] = true);
+                return Self { left_out: sketch.left_out.clone(), inlier, is_wrong };
+            }
+        }
+        let diagnostics = fit.diagnostics();
+        // Robust noise sets none aside, but knows them.
+        let is_wrong = if fit.model.noise().is_shared() { &diagnostics.set_aside } else { &diagnostics.flagged };
+        Self { left_out: fit.left_out(), inlier: fit.model.inlier_variance(), is_wrong: is_wrong.clone() }
+    }
+
+    /// Whether they are larger where more is predicted, by their rank correlation: not by chance, and so that it matters.
+    fn grow(&self, work: &Work<'_>) -> bool {
+        const STANDARD_ERRORS: f64 = 2.0;
+        const LEAST: f64 = 0.1;
+        let residual = &self.left_out.residual;
+        let kept: Vec<usize> = (0..residual.len()).filter(|&row| !self.is_wrong[row]).collect();
+        let sizes: Vec<f64> = kept.iter().map(|&row| residual[row].abs()).collect();
+        let predicted: Vec<f64> = kept.iter().map(|&row| work.standard_target()[row] - residual[row]).collect();
+        let [sizes, predicted] = [sizes, predicted].map(|values| normal_scores(&values));
+        let n = kept.len() as f64;
+        let correlation = sizes.iter().zip(predicted).map(|(a, b)| a * b).sum::<f64>() / n;
+        correlation > (STANDARD_ERRORS / n.sqrt()).max(LEAST)
+    }
+
+    fn in_units(&self, work: &Work<'_>) -> InUnits {
+        let (scale, standard, mut say) = (work.scale(), work.standard_target(), work.say());
+        let densities = error_densities(&self.left_out, &say, self.inlier, work.least_variance());
+        let densities = standard.iter().zip(densities).map(|(y, density)| scale.log_density_at(*y, density)).collect();
+        say.iter_mut().zip(&self.is_wrong).filter(|(_, wrong)| **wrong).for_each(|(say, _)| *say = 0.0);
+        let scale = scale.with_errors(self.left_out.residual.iter().copied().zip(say));
+        let errors = standard.iter().zip(&self.left_out.residual).map(|(y, residual)| scale.error(*y, *residual));
+        InUnits { densities, errors: errors.collect(), is_wrong: self.is_wrong.clone() }
+    }
+}
+
+/// Errors in the target's units.
+struct InUnits {
+    /// Log densities of the targets under the noise that explains the errors best.
+    densities: Vec<f64>,
+    /// Errors of predictions that are means.
+    errors: Vec<f64>,
+    is_wrong: Vec<bool>,
+}
+
+/// A transformed target beside the target itself.
 struct Comparison {
     /// In log density per left-out row, and its standard error.
     gain: (f64, f64),
@@ -71,26 +127,15 @@ struct Comparison {
     has_no_larger_errors: bool,
 }
 
-fn compare(work: &Work<'_>, plain: &Fit, other: &Fit) -> Comparison {
-    let densities = |fit: &Fit| -> Vec<f64> {
-        let (scale, rows) = (fit.design.target(), fit.model.rows());
-        let densities = rows.target.iter().zip(fit.left_out_densities());
-        densities.map(|(y, density)| scale.log_density_at(*y, density)).collect()
-    };
-    let gains: Vec<f64> = densities(other).iter().zip(densities(plain)).map(|(other, plain)| other - plain).collect();
+fn compare(work: &Work<'_>, plain: &InUnits, other: &InUnits) -> Comparison {
+    let gains: Vec<f64> = other.densities.iter().zip(&plain.densities).map(|(other, plain)| other - plain).collect();
     // Rows that are wrong for one fit only may be right: with the same noise for all, large errors are taken for wrong ones.
     let mut say = work.say();
-    let wrong = [plain, other].map(wrong_rows);
-    (0..say.len()).filter(|&row| wrong[0][row] && wrong[1][row]).for_each(|row| say[row] = 0.0);
-    let errors = [other, plain].map(|fit| fit.diagnostics().loo_residual.as_slice());
-    let (more, standard_error) = explained_more(work.dataset.target(), &say, errors);
+    let wrong = plain.is_wrong.iter().zip(&other.is_wrong).map(|(plain, other)| *plain && *other);
+    say.iter_mut().zip(wrong).filter(|(_, wrong)| *wrong).for_each(|(say, _)| *say = 0.0);
+    let (more, standard_error) = explained_more(work.dataset.target(), &say, [&other.errors, &plain.errors]);
     let squares = |errors: &[f64]| errors.iter().zip(&say).map(|(error, say)| say * error * error).sum::<f64>();
-    let has_no_larger_errors = squares(errors[0]) <= squares(errors[1]) && more >= -standard_error;
+    let has_no_larger_errors =
+        squares(&other.errors) <= LARGEST_ERRORS * squares(&plain.errors) && more >= -standard_error;
     Comparison { gain: mean_and_error(&gains), has_no_larger_errors }
-}
-
-/// The rows that are wrong for a fit: robust noise sets none aside, but knows them.
-fn wrong_rows(fit: &Fit) -> Vec<bool> {
-    let diagnostics = fit.diagnostics();
-    if fit.model.noise().is_shared() { diagnostics.set_aside.clone() } else { diagnostics.flagged.clone() }
 }
