@@ -209,6 +209,17 @@ impl FittedModel {
         }
     }
 
+    /// The same from errors of rows that were predicted in another way.
+    pub fn calibrate_from(&mut self, errors: &LeftOut, weight: &[f64]) {
+        if self.base_noise == BaseNoise::LeftOut {
+            // A fit through every row would have no noise at all.
+            const LEAST_SHARE: f64 = 1.0 / 64.0;
+            let squares = errors.residual.iter().zip(weight).map(|(error, weight)| weight * error * error);
+            let least = LEAST_SHARE * squares.sum::<f64>() / weight.iter().sum::<f64>();
+            self.predictive_noise = PredictiveNoise::learn(errors, weight, self.inlier_variance.max(least));
+        }
+    }
+
     /// Each training row predicted from the others, γ and λ as they are; `more` is variance of the regression function that the
     /// features do not carry, one value per row, or none.
     #[must_use]

@@ -17,6 +17,7 @@ pub fn kernel_sample(set: &DataSet, table: &Table, contamination: f64, seed: u64
         let curve = Curve {
             shape: Shape::Gauss,
             scales: vec![(0.5 * p as f64).sqrt().recip(); p],
+            lengthscales: p,
             variance: 1.0,
             singles: Vec::new(),
             single_scales: Vec::new(),

@@ -16,6 +16,8 @@ use crate::table::Table;
 const MOST_LEVELS: usize = 50;
 /// Nor are those in which a value occurs less often than this on average.
 const LEAST_ROWS_PER_LEVEL: usize = 2;
+/// What levels are called that the training table does not have.
+const OTHER_LEVEL: &str = "(other)";
 /// The level of rows whose category is missing, when missing values are filled in.
 const MISSING_LEVEL: &str = "missing";
 
@@ -98,7 +100,8 @@ pub enum ColumnKind {
         /// Whether a second column says where it was missing: if it was anywhere in the training table.
         indicator: bool,
     },
-    /// One column for each level, 1 in the rows that have it.
+    /// One column for each level, 1 in the rows that have it, and one for levels that the training table does not have: nothing is known
+    /// of its effect but the size that effects of levels have.
     Category {
         /// The levels, in order.
         levels: Vec<String>,
@@ -234,7 +237,10 @@ impl Encoder {
                 ColumnKind::Number => vec![name.clone()],
                 ColumnKind::ImputedNumber { indicator: true, .. } => vec![name.clone(), format!("{name} (missing)")],
                 ColumnKind::ImputedNumber { .. } => vec![name.clone()],
-                ColumnKind::Category { levels } => levels.iter().map(|level| format!("{name}={level}")).collect(),
+                ColumnKind::Category { levels } => {
+                    let levels = levels.iter().map(String::as_str).chain([OTHER_LEVEL]);
+                    levels.map(|level| format!("{name}={level}")).collect()
+                }
             })
             .collect()
     }
@@ -250,7 +256,7 @@ impl Encoder {
                     labels.extend([next, next + 1]);
                     next += 1;
                 }
-                ColumnKind::Category { levels } => labels.extend(std::iter::repeat_n(next, levels.len())),
+                ColumnKind::Category { levels } => labels.extend(std::iter::repeat_n(next, levels.len() + 1)),
             }
             next += 1;
         }
@@ -325,7 +331,7 @@ impl Encoder {
     }
 
     fn category_values(&self, texts: Vec<Option<String>>, name: &str, levels: &[String]) -> Values<'static> {
-        let mut encoded = vec![vec![0.0; texts.len()]; levels.len()];
+        let mut encoded = vec![vec![0.0; texts.len()]; levels.len() + 1];
         let mut missing = vec![false; texts.len()];
         let mut unseen = BTreeSet::new();
         let mut unseen_rows = 0;
@@ -341,6 +347,7 @@ impl Encoder {
             match levels.binary_search(&level) {
                 Ok(k) => encoded[k][row] = 1.0,
                 Err(_) => {
+                    encoded[levels.len()][row] = 1.0;
                     unseen_rows += 1;
                     unseen.insert(level);
                 }
@@ -355,7 +362,8 @@ impl Encoder {
                 format!("{unseen_rows} rows have values")
             };
             format!(
-                "{rows} of '{name}' that the model has not seen ({}{more}): they count as none of its levels",
+                "{rows} of '{name}' that the model has not seen ({}{more}): they are predicted as an average level, with wider \
+                 intervals",
                 shown.join(", ")
             )
         });

@@ -244,3 +244,38 @@ fn weights_count_rows() {
     close(weighted.quality().loo_rmse, repeated.quality().loo_rmse, 0.03);
     close(weighted.quality().coverage_95, repeated.quality().coverage_95, 1e-9);
 }
+
+/// A wrong target is seen even if its row is the only one of its level; known levels are not outside the range of the training rows, however
+/// rare; a level never seen is predicted as an average one, with an interval as wide as levels differ.
+#[test]
+fn rare_levels_hide_no_wrong_row_and_unseen_ones_are_uncertain() {
+    let wave = |i: usize, k: usize| ((i * (2 * k + 3)) as f64 * 0.61).sin();
+    let effect = |level: usize| 4.0 * ((level * 5) as f64).sin();
+    let houses = |wrong: f64| {
+        let mut text = "area,roof,price\n".to_owned();
+        for i in 0..360 {
+            let (area, level) = (10.0 * wave(i, 1), (i * 7) % 30);
+            let price = 20.0 + 3.0 * area + 5.0 * (0.3 * area).sin() + effect(level) + 0.5 * wave(i, 7);
+            text += &match i {
+                // A level with one row.
+                101 => format!("{area},gold,{}\n", price + wrong),
+                _ => format!("{area},r{level},{price}\n"),
+            };
+        }
+        table(&text)
+    };
+    for features in ["auto", "linear"] {
+        let options = Options { features: Some(features.parse().unwrap()), ..Options::default() };
+        let fit = |wrong: f64| fit(&houses(wrong), &EncodeOptions::new("price"), &options.recipe().unwrap()).model;
+        assert_eq!(fit(300.0).regression().diagnostics().flagged_rows(), [101], "{features}");
+        let new = table("area,roof,price\n1.0,r1,0\n1.0,gold,0\n1.0,thatch,0\n");
+        let prediction = fit(0.0).predict(&new, &Control::new()).unwrap();
+        assert!(prediction.notes.iter().all(|note| note.contains("thatch")), "{features}: {:?}", prediction.notes);
+        let interval = prediction.values.interval(0.95).unwrap();
+        let width = |row: usize| interval.upper[row] - interval.lower[row];
+        assert!(width(0) <= width(1) && 1.2 * width(1) < width(2), "{features}: {interval:?}");
+        assert!(width(1) < 2.5 * width(0), "{features}: {interval:?}");
+        // Levels differ by 2.8 either way, in standard deviations.
+        assert!((8.0..20.0).contains(&width(2)), "{features}: {interval:?}");
+    }
+}

@@ -6,28 +6,42 @@ use robustard_engine::{Degrees, FittedModel, LeftOut, Noise};
 
 /// Standard deviations beyond which an error of a row is gross.
 pub(crate) const GROSS: f64 = 4.0;
+/// The level at which widths are compared.
+const LEVEL: f64 = 0.95;
 
 /// Learns the noise that predictions carry from the errors of left-out rows, each counted as often as `weight` says. If some rows are
 /// taken for wrong, all but the gross errors count as far as they are likely right: leaving out all of the former would cut tails off.
 /// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
-/// new rows are larger for it. Says how far each row counted.
+/// new rows are larger for it. Where there are errors of rows that nothing was learnt from, the wider noise is taken. Says how far each
+/// row counted.
 pub(crate) fn calibrate(
     model: &mut FittedModel,
     unseen: &[f64],
+    cross_validated: Option<&LeftOut>,
     weight: &[f64],
     wrong: &[usize],
     learnt: usize,
 ) -> Vec<f64> {
-    let mut weight = weight.to_vec();
-    if !wrong.is_empty() {
-        let right = right_probabilities(&model.left_out(unseen), model.inlier_variance(), &weight, wrong);
-        weight.iter_mut().zip(right).for_each(|(weight, right)| *weight *= right);
-    }
-    let rows: f64 = weight.iter().sum();
+    let inlier = model.inlier_variance();
+    let right = |errors: &LeftOut| -> Vec<f64> {
+        let right = right_probabilities(errors, inlier, weight, wrong);
+        weight.iter().zip(right).map(|(weight, right)| weight * right).collect()
+    };
+    let counted = if wrong.is_empty() { weight.to_vec() } else { right(&model.left_out(unseen)) };
+    let rows: f64 = counted.iter().sum();
     // As for a residual variance, but never more than twofold.
     let stretch = (rows / (rows - learnt as f64).max(0.5 * rows)).sqrt();
-    model.calibrate(unseen, &weight, stretch);
-    weight
+    model.calibrate(unseen, &counted, stretch);
+    if let Some(errors) = cross_validated {
+        let by_left_out = model.clone();
+        let counted = if wrong.is_empty() { weight.to_vec() } else { right(errors) };
+        model.calibrate_from(errors, &counted);
+        let width = |model: &FittedModel| model.predictive_noise(model.base_noise()).half_widths(LEVEL, &[0.0])[0];
+        if width(&by_left_out) > width(model) {
+            *model = by_left_out;
+        }
+    }
+    counted
 }
 
 /// The probability that each row is of the population that most rows are of: normal or Student-t noise, whichever explains the errors

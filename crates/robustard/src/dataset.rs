@@ -80,6 +80,7 @@ pub struct Dataset<'a> {
     groups: Vec<usize>,
     names: Vec<String>,
     copies: OnceLock<Vec<usize>>,
+    levels: OnceLock<Vec<Option<usize>>>,
 }
 
 impl<'a> Dataset<'a> {
@@ -104,6 +105,7 @@ impl<'a> Dataset<'a> {
             groups,
             names,
             copies: OnceLock::new(),
+            levels: OnceLock::new(),
         };
         dataset.check()?;
         Ok(dataset)
@@ -128,6 +130,7 @@ impl<'a> Dataset<'a> {
     pub fn with_groups(mut self, labels: &[usize]) -> Result<Self, DatasetError> {
         self.check_labels(labels.len(), "group labels")?;
         self.groups = labels.to_vec();
+        self.levels = OnceLock::new();
         Ok(self)
     }
 
@@ -283,7 +286,22 @@ impl<'a> Dataset<'a> {
             groups: self.groups.clone(),
             names: self.names.clone(),
             copies: OnceLock::new(),
+            // What is a level in all rows is one in some.
+            levels: self.levels().to_vec().into(),
         }
+    }
+
+    /// For each input the category, by its group label, that it is a level of: a group of several inputs that are 0 or 1.
+    pub(crate) fn levels(&self) -> &[Option<usize>] {
+        self.levels.get_or_init(|| {
+            let mut sizes = vec![0; self.groups.iter().max().map_or(0, |last| last + 1)];
+            self.groups.iter().for_each(|&group| sizes[group] += 1);
+            let mut is_category: Vec<bool> = sizes.iter().map(|size| *size > 1).collect();
+            for (column, &group) in self.columns().zip(&self.groups) {
+                is_category[group] = is_category[group] && column.iter().all(|value| *value == 0.0 || *value == 1.0);
+            }
+            self.groups.iter().map(|&group| is_category[group].then_some(group)).collect()
+        })
     }
 
     /// The inputs as one matrix, n × p.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::par;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
+use crate::range::Range;
 use crate::scaling::{Standardizer, rows_of};
 use crate::target::TargetScale;
 
@@ -314,7 +315,8 @@ impl Design {
     /// Prior variances of the lines' and the curve's weights, of a learnt curve.
     pub(crate) fn prior_variances(&self, model: &FittedModel) -> [f64; 2] {
         let precision = self.of_features(model.weight_precision());
-        [0, precision.len() - 1].map(|feature| 1.0 / precision[feature])
+        let number = self.map.range().and_then(Range::number).unwrap_or(0);
+        [number, precision.len() - 1].map(|feature| 1.0 / precision[feature])
     }
 
     /// The variance of rows that the features of a learnt curve do not carry, in standard units.
@@ -405,7 +407,8 @@ fn contiguous(column: ColMut<'_, f64>) -> &mut [f64] {
     column.try_as_col_major_mut().expect("rows of the design are contiguous").as_slice_mut()
 }
 
-/// How inputs are scaled for a kind of features, and whether some have typing errors, without which they are scaled.
+/// How inputs are scaled for a kind of features, and whether some are not of unit size then: those with typing errors, without which they
+/// are scaled, and levels of categories.
 pub(crate) fn input_scaling(
     dataset: &Dataset<'_>,
     kind: FeatureKind,
@@ -416,7 +419,11 @@ pub(crate) fn input_scaling(
     Ok(match (standardize, centre) {
         (false, _) => (Standardizer::identity(dataset.input_count()), false),
         (true, true) if kind.scales_to_range() => (Standardizer::of_range(dataset), false),
-        (true, true) => standard.without_typing_errors(dataset, &far),
-        (true, false) => (standard.without_shift(), false),
+        (true, true) => {
+            let (standard, has_typing_errors) = standard.without_typing_errors(dataset, &far);
+            let (standard, has_levels) = standard.with_levels_alike(dataset.levels());
+            (standard, has_typing_errors || has_levels)
+        }
+        (true, false) => (standard.with_levels_alike(dataset.levels()).0.without_shift(), false),
     })
 }

@@ -16,9 +16,31 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range of these rows, at most to ±6.
-    pub fn of(inputs: MatRef<'_, f64>) -> Self {
-        Self::within(inputs, FARTHEST)
+    /// The range of these rows, at most to ±6. Levels of categories, the inputs that belong to one, have none: there is nothing between or
+    /// beyond them.
+    pub(crate) fn of(inputs: MatRef<'_, f64>, levels: &[Option<usize>]) -> Self {
+        let mut range = Self::within(inputs, FARTHEST);
+        for (input, _) in levels.iter().enumerate().filter(|(_, category)| category.is_some()) {
+            (range.low[input], range.high[input]) = (f64::MIN, f64::MAX);
+        }
+        range
+    }
+
+    /// Whether an input has no range, as a level of a category.
+    fn is_level(&self, input: usize) -> bool {
+        self.low[input] == f64::MIN
+    }
+
+    /// The group of each input's slope that has one prior variance: numbers, then levels of categories, without gaps.
+    pub(crate) fn line_groups(&self) -> Vec<usize> {
+        let inputs = 0..self.low.len();
+        let has_numbers = inputs.clone().any(|input| !self.is_level(input));
+        inputs.map(|input| usize::from(has_numbers && self.is_level(input))).collect()
+    }
+
+    /// An input that is a number, if there is one.
+    pub(crate) fn number(&self) -> Option<usize> {
+        (0..self.low.len()).find(|&input| !self.is_level(input))
     }
 
     /// The whole range of these rows.

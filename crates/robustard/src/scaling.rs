@@ -152,6 +152,21 @@ impl Standardizer {
         (self, has_any)
     }
 
+    /// The levels of a category have one unit together, in which they have a variance of 1 in all: with units of their own, rare levels
+    /// would hardly be shrunk. Says whether there are any.
+    pub(crate) fn with_levels_alike(mut self, levels: &[Option<usize>]) -> (Self, bool) {
+        let mut variance = vec![0.0; levels.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (category, share) in levels.iter().zip(&self.mean) {
+            category.iter().for_each(|&category| variance[category] += share * (1.0 - share));
+        }
+        for (category, scale) in levels.iter().zip(&mut self.scale) {
+            if let Some(variance) = category.map(|category| variance[category]).filter(|variance| *variance > 0.0) {
+                *scale = variance.sqrt();
+            }
+        }
+        (self, levels.iter().any(Option::is_some))
+    }
+
     /// The same without a shift.
     #[must_use]
     pub fn without_shift(self) -> Self {

@@ -3,9 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use faer::{ColRef, Mat};
+use rand::SeedableRng;
+use rand::seq::index::sample;
+use rand_chacha::ChaCha8Rng;
 use robustard_engine::math::order::median;
 use robustard_engine::solver::{PathRecorder, Paths};
-use robustard_engine::{BaseNoise, FitError, LatentPrediction, Noise, Problem, Settings, SolverError, Start, fit_from};
+use robustard_engine::{
+    BaseNoise, FitError, LatentPrediction, LeftOut, Noise, Problem, Settings, SolverError, Start, fit_from,
+};
 
 use crate::Error;
 use crate::calibration::calibrate;
@@ -17,7 +22,7 @@ use crate::features::{
     learn_smooth,
 };
 use crate::fitted::Fit;
-use crate::learn::{Relevance, relevance};
+use crate::learn::{Effort, Relevance, relevance};
 use crate::recipe::Recipe;
 use crate::scaling::{Standardizer, typing_errors};
 use crate::target::{TargetScale, TargetTransform};
@@ -238,6 +243,7 @@ impl<'a> Work<'a> {
         Training {
             inputs: inputs.as_ref(),
             target: &self.standard,
+            levels: self.dataset.levels(),
             row_weight,
             noise,
             least_variance: self.least_variance(),
@@ -301,7 +307,7 @@ impl<'a> Work<'a> {
     /// The design of a curve that was learnt from some of the rows, seen from as many rows as suit this table, and where its fit starts.
     pub fn smooth_again(&self, kind: SmoothKind, fit: &Fit) -> Result<Learning, Error> {
         let FeatureMap::Smooth(map) = fit.design.map() else { return Err(FeatureError::NotLearnt.into()) };
-        let map = map.again(kind, self.scaled().as_ref(), self.recipe.seed())?;
+        let map = map.again(kind, self.scaled().as_ref(), self.dataset.levels(), self.recipe.seed())?;
         let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
         let noise = *fit.model.noise();
         let start = Start {
@@ -333,9 +339,7 @@ impl<'a> Work<'a> {
 
     /// How far some rows are from what a fit, which does not know them, predicts, in standard deviations of a right row.
     pub fn z_scores(&self, fit: &Fit, rows: &[usize]) -> Result<Vec<f64>, Error> {
-        let inputs = self.scaling.transform(self.dataset.take(rows).inputs().as_ref());
-        let LatentPrediction { mean, variance, .. } =
-            fit.model.predict_rows(fit.design.columns(inputs.as_ref(), par()).0.as_ref())?;
+        let LatentPrediction { mean, variance, .. } = self.predicted(fit, rows)?;
         let inlier = fit.model.inlier_variance();
         let z = |(row, (mean, latent)): (&usize, (f64, f64))| (self.standard[*row] - mean) / (inlier + latent).sqrt();
         Ok(rows.iter().zip(mean.into_iter().zip(variance)).map(z).collect())
@@ -416,6 +420,69 @@ impl<'a> Work<'a> {
         weight
     }
 
+    /// Errors of the rows of a small table when everything is learnt again without them: what was learnt from all rows knows each of few
+    /// rows too well. None for large tables, or if that fails.
+    fn cross_validated(&self, fit: &Fit) -> Option<LeftOut> {
+        /// Tables of up to so many rows are small; of very small ones, less can be left out at a time.
+        const SMALL: usize = 400;
+        const LEAST: usize = 5;
+        const VERY_SMALL: usize = 100;
+        let n = self.dataset.row_count();
+        let is_quick = fit.features == FeatureKind::linear() || matches!(fit.features, FeatureKind::Smooth(_));
+        if !(LEAST..=SMALL).contains(&n) || !is_quick || self.control.is_stopped() {
+            return None;
+        }
+        // It takes no longer than the rest, and there is nothing to tell.
+        let quiet = Control::new().with_stop(self.control.stop().clone());
+        let folds = if n > VERY_SMALL { 5 } else { 10 };
+        let order = sample(&mut ChaCha8Rng::seed_from_u64(self.recipe.seed()), n, n).into_vec();
+        let mut errors = LeftOut { residual: vec![0.0; n], latent_variance: vec![0.0; n] };
+        for fold in 0..folds.min(n) {
+            let (mut inside, mut others) = (Vec::new(), Vec::new());
+            order
+                .iter()
+                .enumerate()
+                .for_each(|(k, &row)| if k % folds == fold { &mut inside } else { &mut others }.push(row));
+            others.sort_unstable();
+            let among = |rows: &[usize]| -> Vec<usize> {
+                rows.iter().filter_map(|row| others.binary_search(row).ok()).collect()
+            };
+            let some = self.dataset.take(&others);
+            let small = Work { control: &quiet, ..self.of(&some, self.scale, among(&self.far_targets)) };
+            let refit = small.again(fit, among(&fit.set_aside)).ok()?;
+            let LatentPrediction { mean, variance, .. } = self.predicted(&refit, &inside).ok()?;
+            for ((row, mean), variance) in inside.into_iter().zip(mean).zip(variance) {
+                errors.residual[row] = self.standard[row] - mean;
+                errors.latent_variance[row] = variance;
+            }
+        }
+        errors.residual.iter().chain(&errors.latent_variance).all(|value| value.is_finite()).then_some(errors)
+    }
+
+    /// A fit of the same kind to these rows.
+    fn again(&self, fit: &Fit, set_aside: Vec<usize>) -> Result<Fit, Error> {
+        let learning = match (fit.features, fit.design.map()) {
+            (FeatureKind::Smooth(kind), FeatureMap::Smooth(map)) => {
+                let options = SmoothOptions { start: Some(map.curve()), effort: Effort::Whole, ..Default::default() };
+                self.smooth(kind, &self.learn_smooth(&options, fit.settings.noise, &set_aside)?)?
+            }
+            (kind, _) => self.learn(kind, fit.settings.noise)?,
+        };
+        Ok(self.fit(fit.features, learning, &fit.settings, set_aside)?.fit)
+    }
+
+    /// What a fit predicts for some rows, in standard units.
+    fn predicted(&self, fit: &Fit, rows: &[usize]) -> Result<LatentPrediction, Error> {
+        let inputs = self.scaling.transform(self.dataset.take(rows).inputs().as_ref());
+        let (columns, gaps) = fit.design.columns(inputs.as_ref(), par());
+        let mut predicted = fit.model.predict_rows(columns.as_ref())?;
+        if let Some(gaps) = gaps {
+            let unseen = fit.design.unseen_variance(&gaps, &fit.model);
+            predicted.variance.iter_mut().zip(unseen).for_each(|(variance, unseen)| *variance += unseen);
+        }
+        Ok(predicted)
+    }
+
     /// Learns the noise that predictions of the fit that was chosen carry, where the noise was chosen.
     pub fn calibrate(&self, fit: &mut Fit) {
         if fit.settings.base_noise != BaseNoise::LeftOut || !self.recipe.noise().is_auto() {
@@ -426,9 +493,10 @@ impl<'a> Work<'a> {
         let flagged = if is_shared { Vec::new() } else { fit.model.diagnose_with(&fit.unseen).flagged };
         let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
         let wrong: Vec<usize> = fit.set_aside.iter().copied().chain(flagged).collect();
-        let learnt = fit.design.learnt_parameters(&fit.model);
         let weight = self.left_out_weights(!fit.unseen.is_empty());
-        let right = calibrate(&mut fit.model, &fit.unseen, &weight, &wrong, learnt);
+        let errors = self.scaled_by(fit.design.target()).cross_validated(fit);
+        let learnt = fit.design.learnt_parameters(&fit.model);
+        let right = calibrate(&mut fit.model, &fit.unseen, errors.as_ref(), &weight, &wrong, learnt);
         fit.set_target_errors(&right);
         fit.known = Default::default();
     }

@@ -69,7 +69,7 @@ impl Kind for FourierKind {
 
 impl FourierKind {
     fn learn_lengthscales(&self, training: &Training<'_>) -> Result<Learnt<FourierMap>, FeatureError> {
-        let range = Range::of(training.inputs);
+        let range = Range::of(training.inputs, training.levels);
         let held = range.hold(training.inputs);
         let options = FourierOptions {
             features: self.count,

@@ -155,6 +155,7 @@ impl KernelMap {
     fn curve(&self) -> Curve {
         Curve {
             shape: Shape::Gauss,
+            lengthscales: self.lengthscales.len(),
             scales: self.lengthscales.iter().map(|length| length.max(LEAST_LENGTH).recip()).collect(),
             variance: 1.0,
             singles: Vec::new(),
@@ -240,6 +241,8 @@ impl Distinct {
     fn learn_curve(&self, rows: MatRef<'_, f64>, training: &Training<'_>) -> Result<LearntCurve, FeatureError> {
         let options = CurveOptions {
             shape: Shape::Gauss,
+            lengthscales: (0..rows.ncols()).collect(),
+            lines: vec![0; rows.ncols()],
             singles: Vec::new(),
             per_input: training.lengthscale == Lengthscale::Each,
             seed: training.seed,
@@ -247,6 +250,7 @@ impl Distinct {
             least_variance: training.least_variance,
             must_bend: false,
             effort: Effort::Whole,
+            start: None,
             relevance: None,
             control: training.control,
         };
@@ -299,6 +303,7 @@ mod tests {
             let training = Training {
                 inputs: x.as_ref(),
                 target: y,
+                levels: &[],
                 row_weight: weight,
                 noise: robustard_engine::Noise::default(),
                 least_variance: 0.0,

@@ -65,6 +65,8 @@ pub(crate) struct Training<'a> {
     pub inputs: MatRef<'a, f64>,
     /// Standardized target.
     pub target: &'a [f64],
+    /// For each input the category that it is a level of; may be empty if there are no categories.
+    pub levels: &'a [Option<usize>],
     /// How often each row counts.
     pub row_weight: &'a [f64],
     /// The noise.
@@ -506,6 +508,7 @@ mod tests {
                 let training = Training {
                     inputs: x.as_ref(),
                     target: &y,
+                    levels: &[],
                     row_weight: &[1.0; 7],
                     noise: Noise::Shared,
                     least_variance: 0.0,

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
@@ -9,7 +11,7 @@ use robustard_engine::Start;
 use robustard_engine::math::cholesky::Factor;
 use serde::{Deserialize, Serialize};
 
-use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, lines_and_curve, write_inputs};
+use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, write_inputs};
 use crate::control::par;
 use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Relevance, Shape, learn_curve};
 use crate::range::Range;
@@ -76,7 +78,7 @@ impl Kind for SmoothKind {
     }
 
     fn learn(&self, training: &Training<'_>) -> Result<Learnt<SmoothMap>, FeatureError> {
-        let options = SmoothOptions { must_bend: false, effort: Effort::Whole, from: None, relevance: None };
+        let options = SmoothOptions { effort: Effort::Whole, ..Default::default() };
         let learnt = learn_smooth(training, &options)?;
         Ok(Learnt { map: learnt.map(*self, training.inputs)?, start: Some(learnt.start) })
     }
@@ -131,7 +133,7 @@ impl LearntSmooth {
 }
 
 /// How a smooth curve is learnt.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SmoothOptions<'a> {
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
@@ -139,6 +141,8 @@ pub(crate) struct SmoothOptions<'a> {
     pub effort: Effort,
     /// A curve learnt from the same rows, perhaps with other noise or weights, to go on from.
     pub from: Option<&'a LearntSmooth>,
+    /// A curve to start at.
+    pub start: Option<&'a Curve>,
     /// What is known of the inputs from all rows.
     pub relevance: Option<&'a Relevance>,
 }
@@ -146,11 +150,13 @@ pub(crate) struct SmoothOptions<'a> {
 /// Learns the curve for standardized inputs.
 pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>) -> Result<LearntSmooth, FeatureError> {
     let inputs = training.inputs;
-    let range = Range::of(inputs);
+    let range = Range::of(inputs, training.levels);
     let held = range.hold(inputs);
     let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
     let curve_options = CurveOptions {
         shape: Shape::Matern,
+        lengthscales: lengthscales(inputs.ncols(), training.levels),
+        lines: range.line_groups(),
         singles: if singles.len() > MOST_SINGLES { Vec::new() } else { singles },
         per_input: true,
         seed: training.seed,
@@ -158,6 +164,7 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         least_variance: training.least_variance,
         must_bend: options.must_bend,
         effort: options.effort,
+        start: options.start,
         relevance: options.relevance,
         control: training.control,
     };
@@ -168,7 +175,7 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
         NotLearnt::Straight { gain, rows } => FeatureError::Straight { gain, rows },
     })?;
     let start = Start {
-        weight_precision: vec![1.0 / learnt.line_variance, 1.0],
+        weight_precision: learnt.line_variances.iter().map(|variance| 1.0 / variance).chain([1.0]).collect(),
         noise: learnt.noise,
         noise_variance: learnt.noise_variance.clone(),
     };
@@ -193,12 +200,23 @@ impl SmoothMap {
     }
 
     /// The same curve for more rows (n × p, standardized), seen from some of them.
-    pub(crate) fn again(&self, kind: SmoothKind, inputs: MatRef<'_, f64>, seed: u64) -> Result<Self, FeatureError> {
+    pub(crate) fn again(
+        &self,
+        kind: SmoothKind,
+        inputs: MatRef<'_, f64>,
+        levels: &[Option<usize>],
+        seed: u64,
+    ) -> Result<Self, FeatureError> {
         let n = inputs.nrows();
         let rows = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, kind.centres_among(n, MOST_WORK)).into_vec();
-        let range = Range::of(inputs);
+        let range = Range::of(inputs, levels);
         let centres = range.hold(Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]).as_ref());
         Self::seen_from(centres.as_ref(), self.curve.clone(), range)
+    }
+
+    /// Covariance of the curve.
+    pub(crate) fn curve(&self) -> &Curve {
+        &self.curve
     }
 
     /// Number of centres.
@@ -267,7 +285,10 @@ impl Map for SmoothMap {
     }
 
     fn groups(&self, inputs: &[usize]) -> Vec<usize> {
-        lines_and_curve(inputs.len(), self.size())
+        let mut groups = self.range.line_groups();
+        let curve = groups.iter().max().map_or(0, |last| last + 1);
+        groups.resize(inputs.len() + self.size(), curve);
+        groups
     }
 
     fn is_consistent(&self, inputs: usize) -> bool {
@@ -321,8 +342,20 @@ impl Map for SmoothMap {
     }
 
     fn learnt_lengthscales(&self) -> usize {
-        self.curve.scales.len() + self.curve.singles.len()
+        self.curve.lengthscales + self.curve.singles.len()
     }
+}
+
+/// The number of each input's lengthscale: the levels of a category share one.
+fn lengthscales(inputs: usize, levels: &[Option<usize>]) -> Vec<usize> {
+    let mut of_category = HashMap::new();
+    let mut numbers = 0..;
+    let mut next = || numbers.next().expect("numbers do not end");
+    let number = |input: usize| match levels.get(input).copied().flatten() {
+        Some(category) => *of_category.entry(category).or_insert_with(&mut next),
+        None => next(),
+    };
+    (0..inputs).map(number).collect()
 }
 
 /// One of two values has no curve.

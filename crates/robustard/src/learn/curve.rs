@@ -24,8 +24,10 @@ const FEW_ROWS: usize = 16;
 pub struct Curve {
     /// Shape of the joint part.
     pub shape: Shape,
-    /// s: inverse lengthscales of the joint part.
+    /// s: inverse lengthscales of the joint part, one per input.
     pub scales: Vec<f64>,
+    /// How many of them were learnt: the levels of a category share one.
+    pub lengthscales: usize,
     /// v₁.
     pub variance: f64,
     /// The inputs with curves of their own.

@@ -15,13 +15,14 @@ use super::exp::{add_matern, dot, gauss, matern, matern_sums};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
 use super::straight::Straight;
-use super::{Evaluation, Evidence, PRIOR_STRENGTH, Progress, Value};
+use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress, Value};
 use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
 const INTERCEPT_VARIANCE: f64 = 10.0;
-/// Starts of the log variances: of the joint part, of the single curves, of the slopes.
-const START_LOG_VARIANCES: [f64; 3] = [0.0, -1.0, -2.0];
+/// Starts of the log variances of the joint part and of the single curves, and of slopes.
+const START_LOG_VARIANCES: [f64; 2] = [0.0, -1.0];
+const START_LOG_LINE_VARIANCE: f64 = -2.0;
 /// Most rounds that the straight alternative gets.
 const STRAIGHT_ROUNDS: usize = 10;
 /// Rows predicted together, so that the room needed does not grow with the table.
@@ -31,7 +32,8 @@ const BLOCK: usize = 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     pub curve: Curve,
-    pub line_variance: f64,
+    /// Of each group of lines.
+    pub line_variances: Vec<f64>,
     /// s.
     noise_scale: f64,
 }
@@ -108,47 +110,70 @@ impl<'a> Process<'a> {
 
     /// Where lengthscales start, and what their prior is about.
     fn usual(&self) -> Vec<f64> {
+        let joint = self.options.joint_lengthscales();
         let Some(relevance) = self.options.relevance else {
-            return vec![0.0; self.inputs.ncols() + self.options.singles.len()];
+            return vec![0.0; joint + self.options.singles.len()];
         };
+        let mut found = vec![0.0; joint];
+        for (&lengthscale, own) in self.options.lengthscales.iter().zip(&relevance.with_others) {
+            found[lengthscale] = own.max(found[lengthscale]);
+        }
         let singles = self.options.singles.iter().map(|&input| relevance.alone[input]);
-        relevance.with_others.iter().copied().chain(singles).map(usual_of).collect()
+        found.into_iter().chain(singles).map(usual_of).collect()
     }
 
-    /// Log lengthscales of the joint part and of the single curves, three log variances, log s.
+    /// Log lengthscales of the joint part and of the single curves, log variances of both and of the groups of lines, log s.
     pub fn start(&self) -> Vec<f64> {
         let mut start = self.usual();
         start.extend(START_LOG_VARIANCES);
+        start.extend(vec![START_LOG_LINE_VARIANCE; self.options.line_groups()]);
         start.push(0.0);
+        if let Some(curve) = self.options.start {
+            let joint = self.options.joint_lengthscales();
+            let limited = |value: f64| value.ln().clamp(-LARGEST_LOG, LARGEST_LOG);
+            for (&lengthscale, scale) in self.options.lengthscales.iter().zip(&curve.scales) {
+                start[lengthscale] = limited(scale * (joint as f64).sqrt());
+            }
+            for (place, input) in self.options.singles.iter().enumerate() {
+                if let Some(known) = curve.singles.iter().position(|single| single == input) {
+                    start[joint + place] = limited(curve.single_scales[known]);
+                }
+            }
+            let first = joint + self.options.singles.len();
+            start[first] = limited(curve.variance);
+            start[first + 1] = limited(curve.single_variance);
+        }
         start
     }
 
     pub fn point(&self, parameters: &[f64]) -> Point {
-        let p = self.inputs.ncols();
-        let (scales, rest) = parameters.split_at(p);
+        let joint = self.options.joint_lengthscales();
+        let (scales, rest) = parameters.split_at(joint);
         let (singles, rest) = rest.split_at(self.options.singles.len());
-        // Lengthscales start at √p jointly, and at 1 for single inputs, of standardized inputs.
-        let unit = 1.0 / (p.max(1) as f64).sqrt();
+        // Lengthscales start at the root of their number jointly, and at 1 for single inputs, of standardized inputs.
+        let unit = 1.0 / (joint.max(1) as f64).sqrt();
         let curve = Curve {
             shape: self.options.shape,
-            scales: scales.iter().map(|l| unit * l.exp()).collect(),
+            scales: self.options.lengthscales.iter().map(|&lengthscale| unit * scales[lengthscale].exp()).collect(),
+            lengthscales: joint,
             variance: rest[0].exp(),
             singles: self.options.singles.clone(),
             single_scales: singles.iter().map(|l| l.exp()).collect(),
             single_variance: rest[1].exp(),
         };
-        Point { curve, line_variance: rest[2].exp(), noise_scale: rest[3].exp() }
+        let (noise_scale, variances) = rest[2..].split_last().expect("log s is the last");
+        Point { curve, line_variances: variances.iter().map(|l| l.exp()).collect(), noise_scale: noise_scale.exp() }
     }
 
     /// Fills in the kernel matrix, without noise.
     fn fill_kernel(&self, point: &Point, room: &mut Room) {
         let inputs = &self.inputs;
         let Room { kernel, joint, decay, diagonal, .. } = room;
-        let Point { curve, line_variance, .. } = point;
+        let Point { curve, .. } = point;
         let scaled = Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| curve.scales[j] * inputs[(i, j)]);
         let squares: Vec<f64> = scaled.row_iter().map(|row| row.squared_norm_l2()).collect();
-        self.products(joint, &scaled, 1.0);
-        self.products(kernel, inputs, *line_variance);
+        self.products(joint, &scaled);
+        self.products(kernel, &self.lines(inputs.as_ref(), point));
         let singles = curve.singles(&self.columns(), self.target.len());
         let mut parts: Vec<[&mut [f64]; 3]> = kernel
             .col_iter_mut()
@@ -176,8 +201,14 @@ impl<'a> Process<'a> {
         diagonal.iter_mut().enumerate().for_each(|(j, diagonal)| *diagonal = kernel[(j, j)]);
     }
 
-    /// Factor times the lower triangle of the products of all rows.
-    fn products(&self, lower: &mut Mat<f64>, rows: &Mat<f64>, factor: f64) {
+    /// Inputs times the deviations of their slopes.
+    fn lines(&self, inputs: MatRef<'_, f64>, point: &Point) -> Mat<f64> {
+        let deviations: Vec<f64> = point.line_variances.iter().map(|variance| variance.sqrt()).collect();
+        Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| deviations[self.options.lines[j]] * inputs[(i, j)])
+    }
+
+    /// The lower triangle of the products of all rows.
+    fn products(&self, lower: &mut Mat<f64>, rows: &Mat<f64>) {
         triangular_matmul(
             lower.as_mut(),
             BlockStructure::TriangularLower,
@@ -186,7 +217,7 @@ impl<'a> Process<'a> {
             BlockStructure::Rectangular,
             rows.transpose(),
             BlockStructure::Rectangular,
-            factor,
+            1.0,
             self.par,
         );
     }
@@ -233,7 +264,7 @@ impl<'a> Process<'a> {
     /// way to it.
     fn gather(&self, point: &Point, room: &mut Room, solved: &[f64]) -> Vec<f64> {
         let (n, p) = (self.target.len(), self.inputs.ncols());
-        let Point { curve, line_variance, .. } = point;
+        let Point { curve, line_variances, .. } = point;
         let Room { inverse, joint, decay, by_square, .. } = room;
         let singles = curve.singles(&self.columns(), n);
         let fall = match curve.shape {
@@ -297,16 +328,19 @@ impl<'a> Process<'a> {
             (0..p).map(|k| dot(image.col_as_slice(k), self.inputs.col_as_slice(k))).collect::<Vec<f64>>()
         });
         let [apart, lines] = crossed;
-        let mut gradient: Vec<f64> = (0..p)
-            .map(|k| {
-                let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
-                curve.scales[k].powi(2) * (squares - 2.0 * apart[k])
-            })
-            .collect();
+        let mut gradient = vec![0.0; self.options.joint_lengthscales()];
+        for (k, &lengthscale) in self.options.lengthscales.iter().enumerate() {
+            let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
+            gradient[lengthscale] += curve.scales[k].powi(2) * (squares - 2.0 * apart[k]);
+        }
         gradient.extend_from_slice(&of_singles[..singles.len()]);
         gradient.push(of_joint);
         gradient.push(of_singles[singles.len()]);
-        gradient.push(line_variance * lines.iter().sum::<f64>());
+        let mut of_lines = vec![0.0; line_variances.len()];
+        for (&group, own) in self.options.lines.iter().zip(&lines) {
+            of_lines[group] += line_variances[group] * own;
+        }
+        gradient.extend(of_lines);
         gradient
     }
 
@@ -314,15 +348,16 @@ impl<'a> Process<'a> {
     pub fn gain_of_bending(&self, learnt: &Progress) -> Option<f64> {
         let lines = Straight {
             inputs: self.inputs.as_ref(),
+            lines: &self.options.lines,
             target: &self.target,
             row_weight: &self.row_weight,
             variance_bounds: self.options.variance_bounds(),
             intercept_variance: INTERCEPT_VARIANCE,
             control: self.options.control,
         };
-        let log_line_variance = learnt.parameters[learnt.parameters.len() - 2];
+        let first = learnt.parameters.len() - 1 - self.options.line_groups();
         let mut straight = Progress {
-            parameters: vec![log_line_variance, 0.0],
+            parameters: learnt.parameters[first..].to_vec(),
             is_leading: false,
             memory: Default::default(),
             ..learnt.clone()
@@ -365,11 +400,13 @@ impl<'a> Process<'a> {
         let mut room = self.room.borrow_mut();
         let solved = self.solve(parameters, &point, &self.scaled_variance(&point, variance), &mut room)?;
         let centres = &self.inputs;
+        let centre_lines = self.lines(centres.as_ref(), &point);
         let (mut mean, mut latent) = (Vec::new(), Vec::new());
         for start in (0..inputs.nrows()).step_by(BLOCK) {
             let block = inputs.subrows(start, BLOCK.min(inputs.nrows() - start));
             let mut cross = point.curve.matrix(block, centres.as_ref(), self.par);
-            matmul(cross.as_mut(), Accum::Add, block, centres.transpose(), point.line_variance, self.par);
+            let lines = self.lines(block, &point);
+            matmul(cross.as_mut(), Accum::Add, lines.as_ref(), centre_lines.transpose(), 1.0, self.par);
             cross
                 .col_iter_mut()
                 .flat_map(|column| column_slice(column).iter_mut())
@@ -383,7 +420,7 @@ impl<'a> Process<'a> {
             let mut image = Mat::<f64>::zeros(n, block.nrows());
             matmul(image.as_mut(), Accum::Replace, room.factor.inverse(), cross.transpose(), 1.0, self.par);
             latent.extend((0..block.nrows()).map(|i| {
-                let lines = point.line_variance * block.row(i).squared_norm_l2();
+                let lines = lines.row(i).squared_norm_l2();
                 let prior = point.curve.prior_variance() + lines + INTERCEPT_VARIANCE;
                 (prior - image.col(i).squared_norm_l2()).max(0.0)
             }));
@@ -454,8 +491,9 @@ impl Evidence for Process<'_> {
         );
         let mut gradient = self.gather(&point, &mut room, &solved);
         gradient.iter_mut().zip(&off).for_each(|(slope, off)| *slope += PRIOR_STRENGTH * off);
-        if !self.options.per_input && self.inputs.ncols() > 0 {
-            let joint = &mut gradient[..self.inputs.ncols()];
+        let joint = self.options.joint_lengthscales();
+        if !self.options.per_input && joint > 0 {
+            let joint = &mut gradient[..joint];
             let mean = joint.iter().sum::<f64>() / joint.len() as f64;
             joint.fill(mean);
         }
@@ -493,12 +531,16 @@ pub(super) mod tests {
         CurveOptions {
             relevance: None,
             shape,
+            // The last two share theirs, as levels of a category do.
+            lengthscales: vec![0, 1, 1],
+            lines: vec![0, 1, 1],
             singles,
             per_input: true,
             seed: 1,
             noise,
             must_bend: true,
             effort: Effort::Whole,
+            start: None,
             least_variance: 0.0,
             control,
         }
@@ -547,13 +589,21 @@ pub(super) mod tests {
         let variance: Vec<f64> = (0..30).map(|i| 0.1 + 0.01 * i as f64).collect();
         let (inputs, control) = (x.as_ref(), &control);
         let (intercept_variance, variance_bounds) = (INTERCEPT_VARIANCE, options.variance_bounds());
-        let lines = Straight { inputs, target: &y, row_weight: &weight, variance_bounds, intercept_variance, control };
+        let lines = Straight {
+            inputs,
+            lines: &options.lines,
+            target: &y,
+            row_weight: &weight,
+            variance_bounds,
+            intercept_variance,
+            control,
+        };
         let mut parameters = process.start();
-        let last = parameters.len() - 2;
+        let last = parameters.len() - 3;
         parameters[last - 2..last].fill(-60.0);
-        parameters[last..].copy_from_slice(&[-0.3, 0.2]);
+        parameters[last..].copy_from_slice(&[-0.3, 0.4, 0.2]);
         let whole = process.evaluate(&parameters, &variance).unwrap();
-        let own = lines.evaluate(&[-0.3, 0.2], &variance).unwrap();
+        let own = lines.evaluate(&[-0.3, 0.4, 0.2], &variance).unwrap();
         assert!((whole.value.cost - own.value.cost).abs() < 1e-8, "{} {}", whole.value.cost, own.value.cost);
         for (whole, own) in whole.gradient[last..].iter().zip(&own.gradient) {
             assert!((whole - own).abs() < 1e-7, "{whole} {own}");

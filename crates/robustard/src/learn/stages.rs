@@ -31,6 +31,10 @@ const WORTHWHILE_STAGE: f64 = 0.7;
 #[derive(Debug, Clone)]
 pub(crate) struct CurveOptions<'a> {
     pub shape: Shape,
+    /// The number of each input's lengthscale in the joint part: 0, 1, 2, … without gaps.
+    pub lengthscales: Vec<usize>,
+    /// The group of each input's slope, which has one prior variance: 0, 1 without gaps.
+    pub lines: Vec<usize>,
     /// The inputs with curves of their own.
     pub singles: Vec<usize>,
     /// One lengthscale per input, or one for all.
@@ -43,12 +47,24 @@ pub(crate) struct CurveOptions<'a> {
     /// Whether to give up when a curve is hardly better than lines.
     pub must_bend: bool,
     pub effort: Effort,
+    /// A curve to start at.
+    pub start: Option<&'a Curve>,
     /// What is known of the inputs from all rows, as a start.
     pub relevance: Option<&'a Relevance>,
     pub control: &'a Control,
 }
 
 impl CurveOptions<'_> {
+    /// How many groups of slopes there are.
+    pub fn line_groups(&self) -> usize {
+        self.lines.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// How many lengthscales the joint part has.
+    pub fn joint_lengthscales(&self) -> usize {
+        self.lengthscales.iter().max().map_or(0, |last| last + 1)
+    }
+
     /// Range of noise variances.
     pub fn variance_bounds(&self) -> [f64; 2] {
         let [low, high] = VARIANCE_BOUNDS;
@@ -57,9 +73,10 @@ impl CurveOptions<'_> {
 }
 
 /// How much work is put into learning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Effort {
     /// The first stage only.
+    #[default]
     Sketch,
     /// All stages.
     Whole,
@@ -80,8 +97,8 @@ pub(crate) enum NotLearnt {
 #[derive(Debug, Clone)]
 pub(crate) struct LearntCurve {
     pub curve: Curve,
-    /// Prior variance of the slopes.
-    pub line_variance: f64,
+    /// Prior variances of the groups of slopes.
+    pub line_variances: Vec<f64>,
     pub noise: NoiseModel,
     /// λ of all rows.
     pub noise_variance: Vec<f64>,
@@ -119,13 +136,13 @@ pub(crate) fn learn_curve(
         let errors = left_out.residual.iter().zip(&left_out.latent_variance);
         let mut noise_variance: Vec<f64> = errors.map(|(r, q)| rule(r * r + q).clamp(low, high)).collect();
         order[..rows].iter().zip(&progress.variance).for_each(|(&row, variance)| noise_variance[row] = *variance);
-        let Point { curve, line_variance, .. } = stage.point(&progress.parameters);
+        let Point { curve, line_variances, .. } = stage.point(&progress.parameters);
         let evidence = -progress.bound / stage.row_weight.iter().sum::<f64>();
         let Progress { parameters, noise, memory, .. } = progress;
         let order = order.to_vec();
         Some(LearntCurve {
             curve,
-            line_variance,
+            line_variances,
             noise,
             noise_variance,
             left_out,

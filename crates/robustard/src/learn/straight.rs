@@ -8,10 +8,12 @@ use super::exp::dot;
 use super::{Evaluation, Evidence, Value};
 use crate::control::Control;
 
-/// Rows without a curve. Parameters: log variance of the slopes, log s.
+/// Rows without a curve. Parameters: log variances of the groups of slopes, log s.
 pub(super) struct Straight<'a> {
     /// n × p.
     pub inputs: MatRef<'a, f64>,
+    /// The group of each input's slope.
+    pub lines: &'a [usize],
     pub target: &'a [f64],
     pub row_weight: &'a [f64],
     pub variance_bounds: [f64; 2],
@@ -27,13 +29,14 @@ impl Evidence for Straight<'_> {
     /// With A the columns times the deviations of their weights and V the rows' variances, K = V + AAᵀ and B = I + AᵀV⁻¹A:
     /// log |K| = log |V| + log |B|, K⁻¹ = V⁻¹ − V⁻¹AB⁻¹AᵀV⁻¹.
     fn evaluate(&self, parameters: &[f64], variance: &[f64]) -> Option<Evaluation> {
-        let [line_variance, noise_scale] = [parameters[0].exp(), parameters[1].exp()];
+        let (noise_scale, deviations) = parameters.split_last()?;
+        let noise_scale = noise_scale.exp();
+        let deviations: Vec<f64> = deviations.iter().map(|log_variance| (0.5 * log_variance).exp()).collect();
         let (n, d) = (self.inputs.nrows(), self.inputs.ncols() + 1);
         let scaled: Vec<f64> = variance.iter().zip(self.row_weight).map(|(v, w)| noise_scale * v / w).collect();
-        let deviation = line_variance.sqrt();
         let columns = Mat::from_fn(n, d, |i, j| match j {
             0 => self.intercept_variance.sqrt(),
-            j => deviation * self.inputs[(i, j - 1)],
+            j => deviations[self.lines[j - 1]] * self.inputs[(i, j - 1)],
         });
         let weighted = Mat::from_fn(n, d, |i, j| columns[(i, j)] / scaled[i]);
         let mut information = Mat::<f64>::identity(d, d);
@@ -58,10 +61,11 @@ impl Evidence for Straight<'_> {
         let mut posterior = vec![0.0; d];
         factor.inverse_diagonal(&mut posterior);
         let of_slope = |j: usize| 1.0 - posterior[j] - dot(columns.col_as_slice(j), &solved).powi(2);
-        let by_slopes: f64 = (1..d).map(of_slope).sum();
+        let mut gradient = vec![0.0; parameters.len()];
+        (1..d).for_each(|j| gradient[self.lines[j - 1]] += 0.5 * of_slope(j));
         let moments = second_moment.iter().zip(&scaled).zip(self.row_weight);
         let by_noise: f64 = moments.map(|((moment, scaled), weight)| weight - moment / scaled).sum();
-        let gradient = vec![0.5 * by_slopes, 0.5 * by_noise];
+        gradient[parameters.len() - 1] = 0.5 * by_noise;
         cost.is_finite().then_some(Evaluation { value: Value { cost, second_moment }, gradient })
     }
 

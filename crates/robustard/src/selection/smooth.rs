@@ -116,7 +116,7 @@ pub(super) fn sketch(
     let screened = screened.filter(Relevance::is_telling);
     let line_errors: Vec<f64> = line_errors.iter().map(|error| error.abs()).collect();
     let learn_about = |relevance, noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
-        work.learn_smooth(&SmoothOptions { must_bend, effort, from, relevance }, noise, set_aside)
+        work.learn_smooth(&SmoothOptions { must_bend, effort, from, relevance, start: None }, noise, set_aside)
     };
     // Two guesses about the inputs: all alike, and what a glance at all rows shows. Rows that neither has seen decide.
     let first = |noise, set_aside: &[usize], must_bend| {
@@ -198,7 +198,8 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
         return Ok(Learnt { learnt: shared, set_aside: Vec::new(), compared, kind, reasons: Vec::new() });
     }
     let learn = |noise, set_aside: &[usize], effort, from: &LearntSmooth| {
-        let options = SmoothOptions { must_bend: false, effort, from: Some(from), relevance: relevance.as_ref() };
+        let relevance = relevance.as_ref();
+        let options = SmoothOptions { effort, from: Some(from), relevance, ..Default::default() };
         work.learn_smooth(&options, noise, set_aside)
     };
     if has_wrong_rows {
