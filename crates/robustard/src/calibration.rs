@@ -98,6 +98,9 @@ fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &
     let mut is_kept = vec![1.0; errors.len()];
     wrong.iter().for_each(|&row| is_kept[row] = 0.0);
     // Whether large errors of rows that were kept are tails or mistakes cannot be told from the errors alone: half of each.
-    let both = |(error, kept): (&f64, f64)| 0.5 * (kept + if is_gross(*error) { 0.0 } else { right(*error) });
-    errors.iter().zip(is_kept).map(both).collect()
+    let counted = |(error, kept): (&f64, f64)| {
+        let right = if is_gross(*error) { 0.0 } else { right(*error) };
+        if kept > 0.0 { 0.5 * (1.0 + right) } else { right }
+    };
+    errors.iter().zip(is_kept).map(counted).collect()
 }
