@@ -72,6 +72,9 @@ impl Fit {
         let target = self.design.target();
         if target.transform() != TargetTransform::None {
             let errors = self.left_out().residual;
+            let largest = weight.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+            let rows = self.model.rows().target.iter().zip(weight).map(|(target, weight)| (*target, weight / largest));
+            let target = target.with_range(rows);
             self.design.set_target(target.with_errors(errors.into_iter().zip(weight.iter().copied())));
         }
     }

@@ -151,6 +151,9 @@ pub struct TargetScale {
     /// no size that means anything.
     #[serde(default)]
     limits: Option<[f64; 2]>,
+    /// What predictions are held in: the transformed targets of right rows. Beyond them a line of a logarithm is an exponential.
+    #[serde(default)]
+    range: Option<[f64; 2]>,
     /// Means of cosh and sinh of the errors of left-out rows, transformed and not standardized.
     #[serde(default = "no_errors")]
     errors: [f64; 2],
@@ -170,6 +173,7 @@ impl TargetScale {
             deviation: standard.scale[0],
             log_slope: 0.0,
             limits: None,
+            range: None,
             errors: no_errors(),
         }
     }
@@ -198,7 +202,7 @@ impl TargetScale {
             [low - more, high + more]
         });
         let deviation = standard.scale[0];
-        let scale = Self { transform, mean, deviation, log_slope: 0.0, limits, errors: no_errors() };
+        let scale = Self { transform, mean, deviation, log_slope: 0.0, limits, range: None, errors: no_errors() };
         Ok(scale.of_the_same(dataset))
     }
 
@@ -213,6 +217,20 @@ impl TargetScale {
             (sum, total) = (sum + weight(row) * self.transform.log_slope(*y), total + weight(row));
         }
         Self { log_slope: sum / total, ..self }
+    }
+
+    /// With the range of right rows, given their standardized targets and how far each row is right.
+    pub(crate) fn with_range(self, targets: impl Iterator<Item = (f64, f64)>) -> Self {
+        /// Rows that are rather wrong than right do not count.
+        const RIGHT: f64 = 0.5;
+        if self.transform == Transform::None {
+            return self;
+        }
+        let right = targets.filter(|(_, weight)| *weight >= RIGHT).map(|(target, _)| self.transformed(target));
+        let range = right.fold(None, |range: Option<[f64; 2]>, value| {
+            Some(range.map_or([value; 2], |[low, high]| [low.min(value), high.max(value)]))
+        });
+        Self { range, ..self }
     }
 
     /// With the errors of left-out rows, in standard units, that new rows have, too: means of transformed targets are not means of
@@ -271,7 +289,12 @@ impl TargetScale {
 
     /// The expected target where a standardized value is expected.
     pub fn expected(&self, standard: f64) -> f64 {
-        self.expect(self.transformed(standard))
+        self.expect(self.held(self.transformed(standard)))
+    }
+
+    /// A prediction, within the range of the targets of right rows where these are transformed.
+    fn held(&self, value: f64) -> f64 {
+        self.range.map_or(value, |[low, high]| value.clamp(low, high))
     }
 
     /// The target of a transformed one.
@@ -335,7 +358,8 @@ impl TargetScale {
 
     /// Predictions in the target's units, of those in standard units.
     pub(crate) fn prediction(&self, standard: robustard_engine::Prediction) -> Predicted {
-        let values = standard.scaled(self.mean, self.deviation);
+        let mut values = standard.scaled(self.mean, self.deviation);
+        values.mean.iter_mut().for_each(|value| *value = self.held(*value));
         Predicted { scale: *self, values }
     }
 }
@@ -433,6 +457,20 @@ mod tests {
                 assert!((scale.log_density_at(z, 0.0) + slope.ln()).abs() < 1e-6, "{scale:?}: {y}");
             }
         }
+    }
+
+    /// Lines of a logarithm do not become exponentials beyond the targets of right rows.
+    #[test]
+    fn predictions_stay_in_the_range_of_right_rows() {
+        let [none, log, asinh] = scales();
+        for scale in [log, asinh] {
+            let targets = scale.standardize(&[10.0, 1000.0, 1e6]);
+            let scale = scale.with_range(targets.iter().copied().zip([1.0, 1.0, 0.1]));
+            for (standard, held) in [(targets[1] + 5.0, 1000.0), (targets[0] - 5.0, 10.0), (targets[1], 1000.0)] {
+                assert!((scale.expected(standard) - held).abs() < 1e-6 * held, "{}", scale.expected(standard));
+            }
+        }
+        assert_eq!(none.with_range([(1.0, 1.0)].into_iter()), none);
     }
 
     /// Of errors of d and −d on the log scale the mean is cosh(d) times the median.

@@ -104,6 +104,8 @@ impl Errors {
         let densities = error_densities(&self.left_out, &say, self.inlier, work.least_variance());
         let densities = standard.iter().zip(densities).map(|(y, density)| scale.log_density_at(*y, density)).collect();
         say.iter_mut().zip(&self.is_wrong).filter(|(_, wrong)| **wrong).for_each(|(say, _)| *say = 0.0);
+        let scale =
+            scale.with_range(standard.iter().copied().zip(say.iter().map(|say| f64::from(u8::from(*say > 0.0)))));
         let scale = scale.with_errors(self.left_out.residual.iter().copied().zip(say));
         let errors = standard.iter().zip(&self.left_out.residual).map(|(y, residual)| scale.error(*y, *residual));
         InUnits { densities, errors: errors.collect(), is_wrong: self.is_wrong.clone() }
