@@ -10,6 +10,8 @@ in at most 40 steps (scikit-learn would take hours otherwise) and then predicts 
 so that a second run goes on.
 """
 
+# The number of threads has to be said before the libraries are loaded.
+# ruff: noqa: E402
 import os
 
 for library in ("OMP", "OPENBLAS", "MKL"):

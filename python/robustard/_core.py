@@ -162,28 +162,30 @@ class Core(Data):
         is_checked = kind is None and columns["missing"] == "error"
         numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
         is_full = is_checked or not (numbers is None or np.isnan(np.sum(numbers)))
-        if numbers is not None and is_full and _is_plain(y, weights, columns["missing"]):
-            called: Names = {
-                "inputs": names if hasattr(self, "feature_names_in_") else None,
-                "target": target,
-                "weights": columns["weights"],
-                "missing": columns["missing"],
-            }
-            try:
-                fitted = fit_numbers(numbers, y, weights, called, call)
-            except ValueError:
-                # What is not finite is refused in scikit-learn's words.
-                check_array(numbers, input_name="X", estimator=self)
-                check_array(y, ensure_2d=False, input_name="y", estimator=self)
-                raise
-        else:
-            frame, known = _frames.to_frame(X, kind, names, given)
-            columns["categorical"] = [*given, *known]
-            more = {target: y} if weights is None else {target: y, columns["weights"]: weights}
-            frame = frame.with_columns(list(more), list(more.values()))
-            fitted = fit_table(frame, json.dumps(columns), call)
-        if progress is not None:
-            progress.end()
+        try:
+            if numbers is not None and is_full and _is_plain(y, weights, columns["missing"]):
+                called: Names = {
+                    "inputs": names if hasattr(self, "feature_names_in_") else None,
+                    "target": target,
+                    "weights": columns["weights"],
+                    "missing": columns["missing"],
+                }
+                try:
+                    fitted = fit_numbers(numbers, y, weights, called, call)
+                except ValueError:
+                    # What is not finite is refused in scikit-learn's words.
+                    check_array(numbers, input_name="X", estimator=self)
+                    check_array(y, ensure_2d=False, input_name="y", estimator=self)
+                    raise
+            else:
+                frame, known = _frames.to_frame(X, kind, names, given)
+                columns["categorical"] = [*given, *known]
+                more = {target: y} if weights is None else {target: y, columns["weights"]: weights}
+                frame = frame.with_columns(list(more), list(more.values()))
+                fitted = fit_table(frame, json.dumps(columns), call)
+        finally:
+            if progress is not None:
+                progress.end()
         # For report and plots; not part of what is pickled.
         self._training = (X, kind, y, sample_weight)
         return fitted

@@ -96,6 +96,23 @@ def test_interrupt_while_features_are_learnt(estimator, request):
     assert np.isfinite(estimator.predict(X)).all()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupt_while_a_basis_grows(n_jobs, request):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(2500, 8))
+    y = 10 * np.sin(3 * X[:, 0] * X[:, 1]) + 5 * X[:, 2] + rng.normal(size=2500)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    # Growth alone takes more than ten seconds.
+    model = JointARD(features="rbf", lengthscale=1.0, noise="shared", n_jobs=n_jobs).fit(X, y)
+    assert model.status_ == "interrupted"
+    assert time.perf_counter() - start < 5
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_other_threads_go_on_during_a_fit():
     X, y = table()

@@ -99,7 +99,7 @@ pub fn verdict(scores: &[Score]) -> String {
         let nll = |method| cell.mean(method, &|score| score.nll);
         let own = nll(Method::Default)?;
         let others = Method::ALL.into_iter().filter(|m| !matches!(m, Method::Default | Method::Cleaned));
-        let best = others.filter_map(nll).fold(f64::INFINITY, f64::min);
+        let best = others.filter_map(nll).reduce(f64::min)?;
         Some((format!("{} ({own:.3} against {best:.3})", cell.name()), own <= best))
     };
     let has_paper = |cell: &&Cell<'_>| cell.of_paper().is_some();

@@ -41,31 +41,43 @@ struct Latest {
 }
 
 impl Watch {
-    /// A control that tells this watch.
+    /// A control that tells this watch, and looks if the work runs here.
     pub fn control(self: &Arc<Self>) -> Control {
-        let watch = self.clone();
-        Control::new().with_stop(self.stop.clone()).with_observer(move |progress| {
-            let is_time = watch.hear(progress);
-            if is_time {
-                watch.look();
+        let (told, looking) = (self.clone(), self.clone());
+        let stop = self.stop.clone();
+        let stop = if self.is_here { stop.with_look(move || looking.look_in_time()) } else { stop };
+        Control::new().with_stop(stop).with_observer(move |progress| {
+            told.hear(progress);
+            if told.is_here {
+                told.look_in_time();
             }
         })
     }
 
-    /// Notes what is told; says whether it is time for a look.
-    fn hear(&self, progress: Progress<'_>) -> bool {
-        let Ok(mut state) = self.state.lock() else { return false };
-        let State { latest, looked, .. } = &mut *state;
+    /// Notes what is told.
+    fn hear(&self, progress: Progress<'_>) {
+        let Ok(mut state) = self.state.lock() else { return };
+        let latest = &mut state.latest;
         match progress {
             Progress::Stage(stage) => *latest = Latest { stage: stage.to_string(), ..Latest::default() },
             Progress::Iteration(record) => (latest.record, latest.is_shown) = (Some(*record), false),
             _ => {}
         }
-        let is_time = self.is_here && looked.get_or_insert_with(Instant::now).elapsed() > WATCH_INTERVAL;
+    }
+
+    /// Looks, if the last look is long enough ago.
+    fn look_in_time(&self) {
+        let is_time = self.state.lock().is_ok_and(|mut state| {
+            let looked = state.looked.get_or_insert_with(Instant::now);
+            let is_time = looked.elapsed() > WATCH_INTERVAL;
+            if is_time {
+                *looked = Instant::now();
+            }
+            is_time
+        });
         if is_time {
-            *looked = Some(Instant::now());
+            self.look();
         }
-        is_time
     }
 
     /// Looks at signals and shows progress; the first thing that they raise stops the work.
