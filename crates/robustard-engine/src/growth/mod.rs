@@ -17,7 +17,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, Par};
 use rayon::prelude::*;
 

@@ -1,7 +1,6 @@
 //! The pool: columns whose inner products are known, and the posterior of those in use.
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use crate::math::product::{matmul, solve_lower_triangular};
 use faer::{Accum, Mat, Par};
 
 use super::{Growth, LEAST_ENTRY_GAIN, VARIANCE_BOUNDS};
@@ -290,7 +289,7 @@ impl Pool {
         factor.solve(&mut self.mean);
         let cross = Mat::from_fn(count, self.members.len(), |i, m| gram[(active[i], m)]);
         let mut image = cross.clone();
-        solve_lower_triangular_in_place(factor.lower(), image.as_mut(), par);
+        solve_lower_triangular(factor.lower(), image.as_mut(), par);
         self.sparsity = (0..self.members.len()).map(|m| gram[(m, m)] - square_sum(image.col_as_slice(m))).collect();
         self.quality = self.projection.clone();
         for (k, &place) in active.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! Cholesky factor of a positive definite matrix, its inverse factor, and jitter that is used only when needed.
 
+use crate::math::product::{clean_registers, solve_lower_triangular, solve_upper_triangular};
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt::factor::{LltParams, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::triangular_inverse::invert_lower_triangular;
-use faer::linalg::triangular_solve::{solve_lower_triangular_in_place, solve_upper_triangular_in_place};
 use faer::prelude::ReborrowMut;
 use faer::{Mat, MatMut, MatRef, Par, Spec};
 use thiserror::Error;
@@ -59,6 +59,7 @@ impl Factor {
             let params: Spec<LltParams, f64> = Spec::default();
             let stack = MemStack::new(&mut self.scratch);
             let done = cholesky_in_place(self.lower.as_mut(), Default::default(), self.par, stack, params).is_ok();
+            clean_registers();
             if done && (0..size).all(|j| self.lower[(j, j)].is_normal()) {
                 return Ok(Jitter(jitter));
             }
@@ -72,6 +73,7 @@ impl Factor {
     /// Computes L⁻¹ of the current factor.
     pub fn invert(&mut self) {
         invert_lower_triangular(self.inverse.as_mut(), self.lower.as_ref(), self.par);
+        clean_registers();
     }
 
     /// L in the lower triangle.
@@ -93,8 +95,8 @@ impl Factor {
     pub fn solve(&self, values: &mut [f64]) {
         let rows = values.len();
         let mut rhs = MatMut::from_column_major_slice_mut(values, rows, 1);
-        solve_lower_triangular_in_place(self.lower.as_ref(), rhs.rb_mut(), Par::Seq);
-        solve_upper_triangular_in_place(self.lower.transpose(), rhs, Par::Seq);
+        solve_lower_triangular(self.lower.as_ref(), rhs.rb_mut(), Par::Seq);
+        solve_upper_triangular(self.lower.transpose(), rhs, Par::Seq);
     }
 
     /// Writes the diagonal of A⁻¹, from L⁻¹.

@@ -4,4 +4,5 @@ pub mod cholesky;
 pub mod density;
 pub mod order;
 pub mod packed;
+pub mod product;
 pub mod sum;

@@ -1,6 +1,6 @@
 //! Sums in an order that vectorises.
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 
 const LANES: usize = 8;

@@ -1,6 +1,6 @@
 //! The posterior covariance as predictions need it.
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@
 
 use std::f64::consts::PI;
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use super::covariance::SampleSpaceCovariance;

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
 

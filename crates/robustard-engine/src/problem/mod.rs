@@ -6,7 +6,7 @@ mod units;
 
 use std::sync::{Arc, OnceLock};
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use thiserror::Error;
 

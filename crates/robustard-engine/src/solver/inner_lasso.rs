@@ -6,7 +6,7 @@
 //! Λ⁻¹ for t, so that the matrix to solve with is ρ(Γ + XᵀΛ⁻¹X): the posterior precision that is already factorised,
 //! whatever the step ρ.
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use super::Point;

@@ -3,7 +3,7 @@
 //! Without column j the evidence as a function of γⱼ has, in Tipping and Faul's terms, sparsity s = (1 − γΣ)/Σ and
 //! quality q = μ/Σ; it is largest at γ = ∞ exactly when q² ≤ s.
 
-use faer::linalg::matmul::matmul;
+use crate::math::product::matmul;
 use faer::{Accum, Mat, Par};
 
 use super::Point;

@@ -1,7 +1,5 @@
 use std::collections::HashMap;
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rand::SeedableRng;
 use rand::seq::index::sample;
@@ -9,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use robustard_engine::LeftOut;
 use robustard_engine::Start;
 use robustard_engine::math::cholesky::Factor;
+use robustard_engine::math::product::{BlockStructure, matmul, triangular_matmul};
 use serde::{Deserialize, Serialize};
 
 use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, write_inputs};

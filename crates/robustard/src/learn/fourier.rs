@@ -3,10 +3,9 @@
 
 use std::cell::RefCell;
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatMut, MatRef, Par};
 use rayon::prelude::*;
+use robustard_engine::math::product::{BlockStructure, matmul, triangular_matmul};
 
 use robustard_engine::math::cholesky::Factor;
 use robustard_engine::noise::learning::VARIANCE_BOUNDS;

@@ -3,12 +3,11 @@
 
 use std::cell::RefCell;
 
-use faer::linalg::matmul::matmul;
-use faer::linalg::matmul::triangular::{BlockStructure, matmul as triangular_matmul};
 use faer::{Accum, Mat, MatRef, Par};
 use rayon::prelude::*;
 use robustard_engine::LeftOut;
 use robustard_engine::math::cholesky::Factor;
+use robustard_engine::math::product::{BlockStructure, matmul, triangular_matmul};
 
 use super::curve::{Curve, Shape, column_slice};
 use super::exp::{add_matern, dot, gauss, matern, matern_sums};
@@ -213,7 +212,7 @@ impl<'a> Process<'a> {
             lower.as_mut(),
             BlockStructure::TriangularLower,
             Accum::Replace,
-            rows,
+            rows.as_ref(),
             BlockStructure::Rectangular,
             rows.transpose(),
             BlockStructure::Rectangular,
@@ -318,9 +317,9 @@ impl<'a> Process<'a> {
                 image.as_mut(),
                 BlockStructure::Rectangular,
                 Accum::Replace,
-                lower,
+                lower.as_ref(),
                 BlockStructure::TriangularLower,
-                &self.inputs,
+                self.inputs.as_ref(),
                 BlockStructure::Rectangular,
                 1.0,
                 Par::Seq,

@@ -1,8 +1,8 @@
 //! Lines alone, for the same rows as a curve: the evidence of their slopes' variance and the noise, in weight space, which takes no time.
 
-use faer::linalg::matmul::matmul;
 use faer::{Accum, Mat, MatRef, Par};
 use robustard_engine::math::cholesky::Factor;
+use robustard_engine::math::product::matmul;
 
 use super::exp::dot;
 use super::{Evaluation, Evidence, Value};
