@@ -1,7 +1,7 @@
 //! faer's products and solutions of triangular systems, after which registers are clean.
 //!
 //! The kernels of faer's products end with values in the upper halves of vector registers. Until these are zeroed, each instruction of
-//! code that was compiled for any processor has to merge with them, on some processors at twice the time.
+//! code that was compiled for any processor has to merge with them, which takes some processors longer.
 
 use faer::linalg::matmul as faer_matmul;
 use faer::linalg::triangular_solve as faer_solve;

@@ -70,6 +70,7 @@ impl DefaultExperiment {
                 for seed in self.seeds.0..=self.seeds.1 {
                     let split = split_of(rows, damage, seed)?;
                     if let Some(folder) = &self.splits {
+                        std::fs::create_dir_all(folder)?;
                         split.write(set, folder, &split_name(set, damage, rows, seed))?;
                     }
                     for method in Method::ALL {
