@@ -10,7 +10,7 @@ pub(crate) const GROSS: f64 = 4.0;
 const LEVEL: f64 = 0.95;
 
 /// Learns the noise that predictions carry from the errors of left-out rows, each counted as often as `weight` says. If some rows are
-/// taken for wrong, all but the gross errors count as far as they are likely right: leaving out all of the former would cut tails off.
+/// taken for wrong, those of them that are not gross errors count as far as they are likely right: leaving out all would cut tails off.
 /// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
 /// new rows are larger for it. Where there are errors of rows that nothing was learnt from, the wider noise is taken. Says how far each
 /// row counted.
@@ -97,10 +97,11 @@ fn right_probabilities(left_out: &LeftOut, inlier: f64, weight: &[f64], wrong: &
     let right = |error: f64| 1.0 - noise.outlier_probability(error * error).unwrap_or(0.0);
     let mut is_kept = vec![1.0; errors.len()];
     wrong.iter().for_each(|&row| is_kept[row] = 0.0);
-    // Whether large errors of rows that were kept are tails or mistakes cannot be told from the errors alone: half of each.
-    let counted = |(error, kept): (&f64, f64)| {
-        let right = if is_gross(*error) { 0.0 } else { right(*error) };
-        if kept > 0.0 { 0.5 * (1.0 + right) } else { right }
+    // Rows that were kept are right.
+    let counted = |(error, kept): (&f64, f64)| match (kept > 0.0, is_gross(*error)) {
+        (true, _) => 1.0,
+        (false, true) => 0.0,
+        (false, false) => right(*error),
     };
     errors.iter().zip(is_kept).map(counted).collect()
 }

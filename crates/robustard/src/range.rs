@@ -3,27 +3,56 @@
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
-/// Standardized inputs are held within ± this: farther out a curve would be anywhere.
-pub(crate) const FARTHEST: f64 = 6.0;
-
-/// The range of the training rows, in which standardized inputs are held.
+/// The range of the training rows, in or near which standardized inputs are held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Range {
     /// Smallest value of each input.
     pub low: Vec<f64>,
     /// Largest.
     pub high: Vec<f64>,
+    /// How far beyond inputs may be, in widths of the range.
+    #[serde(default)]
+    margin: f64,
+}
+
+/// How far out curves are relied upon.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reach {
+    /// Standardized inputs are held within ± this.
+    farthest: f64,
+    margin: f64,
+}
+
+impl Reach {
+    /// Farther out, functions that are made for the bulk of the rows would be anywhere.
+    pub const BULK: Self = Self { farthest: 6.0, margin: 0.0 };
+    /// A process knows what it does not know: where rows are few it follows them, and a little beyond the last one it goes on.
+    pub const BEYOND: Self = Self { farthest: f64::INFINITY, margin: 0.5 };
+
+    /// The same with rows far out held nearer.
+    pub fn within_the_bulk(self) -> Self {
+        Self { farthest: Self::BULK.farthest, ..self }
+    }
+
+    /// The same without going on beyond the last row.
+    pub fn to_the_border(self) -> Self {
+        Self { margin: 0.0, ..self }
+    }
 }
 
 impl Range {
-    /// The range of these rows, at most to ±6. Levels of categories, the inputs that belong to one, have none: there is nothing between or
-    /// beyond them.
-    pub(crate) fn of(inputs: MatRef<'_, f64>, levels: &[Option<usize>]) -> Self {
-        let mut range = Self::within(inputs, FARTHEST);
+    /// The range of these rows. Levels of categories, the inputs that belong to one, have none: there is nothing between or beyond them.
+    pub(crate) fn of(inputs: MatRef<'_, f64>, levels: &[Option<usize>], reach: Reach) -> Self {
+        let mut range = Self { margin: reach.margin, ..Self::within(inputs, reach.farthest) };
         for (input, _) in levels.iter().enumerate().filter(|(_, category)| category.is_some()) {
             (range.low[input], range.high[input]) = (f64::MIN, f64::MAX);
         }
         range
+    }
+
+    /// Whether inputs are held at the border.
+    pub(crate) fn ends_at_the_border(&self) -> bool {
+        self.margin == 0.0
     }
 
     /// Whether an input has no range, as a level of a category.
@@ -53,12 +82,14 @@ impl Range {
             let limited = |value: &f64| value.clamp(-farthest, farthest);
             inputs.col_iter().map(|column| column.iter().map(limited).fold(start, pick)).collect()
         };
-        Self { low: end(f64::min, farthest), high: end(f64::max, -farthest) }
+        Self { low: end(f64::min, farthest), high: end(f64::max, -farthest), margin: 0.0 }
     }
 
-    /// Rows with every input inside.
+    /// Rows with every input inside, or as near as may be.
     pub fn hold(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
-        let held = |i, j| f64::min(f64::max(inputs[(i, j)], self.low[j]), self.high[j]);
+        let margin = |j: usize| if self.is_level(j) { 0.0 } else { self.margin * (self.high[j] - self.low[j]) };
+        let margins: Vec<f64> = (0..inputs.ncols()).map(margin).collect();
+        let held = |i, j| f64::min(f64::max(inputs[(i, j)], self.low[j] - margins[j]), self.high[j] + margins[j]);
         Mat::from_fn(inputs.nrows(), inputs.ncols(), held)
     }
 

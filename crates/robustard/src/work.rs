@@ -247,6 +247,7 @@ impl<'a> Work<'a> {
             row_weight,
             noise,
             least_variance: self.least_variance(),
+            has_transformed_target: self.scale.transform() != TargetTransform::None,
             lengthscale: self.recipe.lengthscale(),
             seed: self.recipe.seed(),
             scaling: Scaling { standardize: self.recipe.standardize(), centre: self.recipe.intercept() },

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, lines_and_curve, write_inputs};
 use crate::control::par;
 use crate::learn::{Fourier, FourierOptions, learn_fourier};
-use crate::range::Range;
+use crate::range::{Range, Reach};
 
 /// Features when no number is given.
 const DEFAULT_COUNT: usize = 256;
@@ -69,7 +69,7 @@ impl Kind for FourierKind {
 
 impl FourierKind {
     fn learn_lengthscales(&self, training: &Training<'_>) -> Result<Learnt<FourierMap>, FeatureError> {
-        let range = Range::of(training.inputs, training.levels);
+        let range = Range::of(training.inputs, training.levels, Reach::BULK);
         let held = range.hold(training.inputs);
         let options = FourierOptions {
             features: self.count,

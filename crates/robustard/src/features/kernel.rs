@@ -307,6 +307,7 @@ mod tests {
                 row_weight: weight,
                 noise: robustard_engine::Noise::default(),
                 least_variance: 0.0,
+                has_transformed_target: false,
                 lengthscale: lengthscale.parse().unwrap(),
                 seed: 0,
                 scaling: Scaling { standardize: true, centre: true },

@@ -73,6 +73,8 @@ pub(crate) struct Training<'a> {
     pub noise: Noise,
     /// The least variance that noise can have.
     pub least_variance: f64,
+    /// Whether it is a transformation of what is predicted.
+    pub has_transformed_target: bool,
     /// Lengthscales.
     pub lengthscale: Lengthscale,
     /// Seed.
@@ -512,6 +514,7 @@ mod tests {
                     row_weight: &[1.0; 7],
                     noise: Noise::Shared,
                     least_variance: 0.0,
+                    has_transformed_target: false,
                     lengthscale: lengthscale.parse().unwrap(),
                     seed: 1,
                     scaling: Scaling { standardize, centre: standardize },

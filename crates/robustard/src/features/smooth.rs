@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{FeatureError, Gap, Kind, Learnt, Lengthscale, Map, Training, count_in, write_inputs};
 use crate::control::par;
 use crate::learn::{Curve, CurveOptions, Effort, LearntCurve, NotLearnt, Relevance, Shape, learn_curve};
-use crate::range::Range;
+use crate::range::{Range, Reach};
 use crate::triangle::Triangle;
 
 /// Most centres when no number is given. Tables on which choices are made have fewer, so that rows × centres² stays below
@@ -99,6 +99,11 @@ pub(crate) struct LearntSmooth {
 }
 
 impl LearntSmooth {
+    /// Shape of the curve's joint part.
+    pub fn shape(&self) -> Shape {
+        self.learnt.curve.shape
+    }
+
     /// The features, of standardized inputs.
     pub fn map(&self, kind: SmoothKind, inputs: MatRef<'_, f64>) -> Result<SmoothMap, FeatureError> {
         let rows = &self.learnt.order[..kind.centres_among(inputs.nrows(), WORK_OF_CHOICE)];
@@ -144,16 +149,20 @@ pub(crate) struct SmoothOptions<'a> {
     pub start: Option<&'a Curve>,
     /// What is known of the inputs from all rows.
     pub relevance: Option<&'a Relevance>,
+    /// Shape of the joint part; that of the curve to go on from or to start at if none is given.
+    pub shape: Option<Shape>,
 }
 
 /// Learns the curve for standardized inputs.
 pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>) -> Result<LearntSmooth, FeatureError> {
     let inputs = training.inputs;
-    let range = Range::of(inputs, training.levels);
+    let before = options.from.map(|from| &from.learnt.curve).or(options.start);
+    let shape = options.shape.or(before.map(|curve| curve.shape)).unwrap_or(Shape::Matern);
+    let range = Range::of(inputs, training.levels, reach(shape, training.has_transformed_target));
     let held = range.hold(inputs);
     let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
     let curve_options = CurveOptions {
-        shape: Shape::Matern,
+        shape,
         lengthscales: lengthscales(inputs.ncols(), training.levels),
         lines: range.line_groups(),
         singles: if singles.len() > MOST_SINGLES { Vec::new() } else { singles },
@@ -208,7 +217,7 @@ impl SmoothMap {
     ) -> Result<Self, FeatureError> {
         let n = inputs.nrows();
         let rows = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, kind.centres_among(n, MOST_WORK)).into_vec();
-        let range = Range::of(inputs, levels);
+        let range = Range::of(inputs, levels, reach(self.curve.shape, self.range.ends_at_the_border()));
         let centres = range.hold(Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]).as_ref());
         Self::seen_from(centres.as_ref(), self.curve.clone(), range)
     }
@@ -343,6 +352,16 @@ impl Map for SmoothMap {
     fn learnt_lengthscales(&self) -> usize {
         self.curve.lengthscales + self.curve.singles.len()
     }
+}
+
+/// How far out a curve is relied upon: one with few derivatives bends to single rows far out.
+fn reach(shape: Shape, has_transformed_target: bool) -> Reach {
+    let reach = match shape {
+        Shape::Matern => Reach::BEYOND.within_the_bulk(),
+        Shape::Gauss => Reach::BEYOND,
+    };
+    // A line of a logarithm is an exponential.
+    if has_transformed_target { reach.to_the_border() } else { reach }
 }
 
 /// The number of each input's lengthscale: the levels of a category share one.

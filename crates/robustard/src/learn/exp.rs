@@ -2,8 +2,6 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::range::FARTHEST;
-
 /// eˣ for x ≤ 0, without branches: 2ᵏ by the bits of a rounded sum, the rest by its series. Below −708 it stays e⁻⁷⁰⁸.
 #[inline(always)]
 fn exp(x: f64) -> f64 {
@@ -110,8 +108,9 @@ impl<'a> Single<'a> {
         /// Largest exponent: a product of two exponentials is a number.
         const LARGEST: f64 = 300.0;
         let exponent = 3f64.sqrt() * scale;
-        // For inputs that are held within the range this depends on the lengthscale alone, not on which rows are looked at together.
-        let is_fine = exponent * FARTHEST <= LARGEST && x.iter().all(|x| x.abs() <= FARTHEST);
+        /// Inputs within ± this are usual: for them the lengthscale alone decides, not which rows are looked at together.
+        const USUAL: f64 = 12.0;
+        let is_fine = exponent * x.iter().fold(USUAL, |most, x| x.abs().max(most)) <= LARGEST;
         let [falls, rises] = [-exponent, exponent].map(|exponent| {
             let values = x.iter().map(|x| (exponent * x).exp());
             if is_fine { values.collect() } else { Vec::new() }

@@ -164,7 +164,9 @@ pub(crate) fn learn_curve(
         let rows = stage.target.len();
         let parameters = from.parameters.clone();
         let mut progress = Progress::start_from(parameters, rows, options.noise, from.noise.variance(0.0));
-        progress.memory = from.memory.clone().scaled(rows as f64 / from.rows as f64);
+        if from.curve.shape == options.shape {
+            progress.memory = from.memory.clone().scaled(rows as f64 / from.rows as f64);
+        }
         if std::mem::discriminant(&from.noise) == std::mem::discriminant(&progress.noise) {
             progress.noise = from.noise;
             progress.variance = order[..rows].iter().map(|&row| from.noise_variance[row]).collect();

@@ -18,16 +18,31 @@ const MOST_FAR: f64 = 0.3;
 /// Rows that show what the bulk is: medians are then known to a hundredth of a deviation.
 const BULK_ROWS: usize = 10_000;
 
-/// The rows that are far from the others, none if they are too many for that.
+/// Gaps in the tail of the distances that are less likely than this are no chance.
+const CHANCE: f64 = 0.01;
+
+/// The rows that are far from the others and stand apart from them, none if they are too many for that.
 pub(super) fn few_far_rows(dataset: &Dataset<'_>) -> Vec<usize> {
     let n = dataset.row_count();
     let Some(bulk) = Bulk::of(dataset) else { return Vec::new() };
-    let mut far = Vec::new();
-    dataset.blocks(|start, block| {
-        let squares = bulk.squares(block);
-        far.extend((0..squares.len()).filter(|&row| squares[row] > bulk.limit).map(|row| start + row));
-    });
+    let mut squares = Vec::with_capacity(n);
+    dataset.blocks(|_, block| squares.extend(bulk.squares(block)));
+    let limit = apart(&squares, bulk.limit);
+    let far: Vec<usize> = (0..n).filter(|&row| squares[row] > limit).collect();
     if far.len() as f64 > MOST_FAR * n as f64 { Vec::new() } else { far }
+}
+
+/// Where the squares beyond the limit that stand apart begin; infinite if none do. In a tail as heavy as 1/d², the k largest distances are all
+/// at least ρ times the next one with probability ρ^-2k: a gap that is wider than that makes likely is none of a tail.
+fn apart(squares: &[f64], limit: f64) -> f64 {
+    let mut sorted = squares.to_vec();
+    sorted.sort_by(|a, b| b.total_cmp(a));
+    let is_gap = |k: usize| {
+        let (inner, outer) = (sorted[k].max(limit), sorted[k - 1]);
+        outer > limit && k as f64 * (outer / inner).ln() > -CHANCE.ln()
+    };
+    // The innermost: what lies beyond belongs to it.
+    (1..sorted.len()).filter(|&k| is_gap(k)).last().map_or(f64::INFINITY, |k| sorted[k].max(limit))
 }
 
 /// Where most rows are. Inputs are scaled by medians and median deviations; the main directions are those of the spatial signs, which far

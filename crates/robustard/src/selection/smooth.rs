@@ -11,7 +11,7 @@ use super::{
 use crate::Error;
 use crate::calibration::GROSS;
 use crate::features::{FeatureError, FeatureKind, LearntSmooth, SmoothKind, SmoothOptions};
-use crate::learn::{Effort, Relevance, SKETCH_ROWS};
+use crate::learn::{Effort, Relevance, SKETCH_ROWS, Shape};
 use crate::work::Work;
 
 /// Robust standard deviations between which errors begin to be gross at first sight, of a curve and of lines.
@@ -116,7 +116,11 @@ pub(super) fn sketch(
     let screened = screened.filter(Relevance::is_telling);
     let line_errors: Vec<f64> = line_errors.iter().map(|error| error.abs()).collect();
     let learn_about = |relevance, noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>, must_bend| {
-        work.learn_smooth(&SmoothOptions { must_bend, effort, from, relevance, start: None }, noise, set_aside)
+        work.learn_smooth(
+            &SmoothOptions { must_bend, effort, from, relevance, start: None, shape: None },
+            noise,
+            set_aside,
+        )
     };
     // Two guesses about the inputs: all alike, and what a glance at all rows shows. Rows that neither has seen decide.
     let first = |noise, set_aside: &[usize], must_bend| {
@@ -125,10 +129,11 @@ pub(super) fn sketch(
         let other = learn_about(Some(screened), noise, set_aside, Effort::Sketch, None, must_bend);
         match (&usual, &other) {
             (Ok(usual_learnt), Ok(other_learnt)) => {
-                let densities = usual_learnt.held_out_densities().into_iter().zip(other_learnt.held_out_densities());
-                let gains: Vec<f64> = densities.map(|(usual, other)| other - usual).collect();
-                let (gain, standard_error) = mean_and_error(&gains);
-                if gain > CLEARLY_BETTER * standard_error { (other, Some(screened)) } else { (usual, None) }
+                if is_clearly_better(other_learnt, usual_learnt) {
+                    (other, Some(screened))
+                } else {
+                    (usual, None)
+                }
             }
             (Err(_), Ok(_)) => (other, Some(screened)),
             _ => (usual, None),
@@ -144,8 +149,17 @@ pub(super) fn sketch(
         (Err(Error::Features(FeatureError::Straight { .. })), _) => first(shared_noise, &[], must_bend),
         sketch => sketch,
     };
+    // Smooth functions need fewer rows, if they are what is there.
+    let sketch = sketch.and_then(|rough| {
+        let noise = if rough.start.noise.is_shared() { shared_noise } else { contaminated };
+        let options = SmoothOptions { from: Some(&rough), relevance, shape: Some(Shape::Gauss), ..Default::default() };
+        let smooth = work.learn_smooth(&options, noise, &[])?;
+        Ok(if is_clearly_better(&smooth, &rough) { smooth } else { rough })
+    });
+    let shape = sketch.as_ref().ok().map(LearntSmooth::shape);
     let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {
-        learn_about(relevance, noise, set_aside, effort, from, must_bend && from.is_none())
+        let must_bend = must_bend && from.is_none();
+        work.learn_smooth(&SmoothOptions { must_bend, effort, from, relevance, shape, start: None }, noise, set_aside)
     };
     let trimmed = (!suspects.is_empty()).then(|| learn(shared_noise, &suspects, Effort::Sketch, None));
     let trimmed = trimmed.and_then(Result::ok);
@@ -187,6 +201,14 @@ pub(super) fn sketch(
     }
     let (relevance, is_two_valued) = (relevance.cloned(), work.dataset.target_has_two_values());
     Ok(Ok(Sketched { robust, shared, choice, kind, relevance, is_two_valued }))
+}
+
+/// Whether rows that were not learnt from are explained better by one sketch than by another, beyond doubt.
+fn is_clearly_better(one: &LearntSmooth, other: &LearntSmooth) -> bool {
+    let densities = one.held_out_densities().into_iter().zip(other.held_out_densities());
+    let gains: Vec<f64> = densities.map(|(one, other)| one - other).collect();
+    let (gain, standard_error) = mean_and_error(&gains);
+    gain > CLEARLY_BETTER * standard_error
 }
 
 /// Learns a curve that was sketched, without the rows that are wrong.
