@@ -29,7 +29,7 @@ class Tunable(Regression):
             """The parameters, which are set by name."""
 
     def _options(self) -> dict[str, Any]:
-        for name in ("noise", "target_transform", "solver"):
+        for name in ("noise", "target_transform", "interval_rows", "solver"):
             check_type(name, getattr(self, name), (str, type(None)), "a text or None")
         check_type("preset", self.preset, (str,), "a text")
         if self.missing not in ("error", "drop", "impute"):

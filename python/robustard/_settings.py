@@ -16,6 +16,7 @@ class Settings(TypedDict, total=False):
 
     noise: str | None
     target_transform: Literal["auto", "none", "log", "asinh"] | None
+    interval_rows: Literal["right", "all"] | None
     solver: SolverName | None
     lengthscale: float | str | None
     fit_intercept: bool
@@ -66,6 +67,13 @@ PARAMETERS: dict[str, tuple[Any, str | None, str]] = {
         What is fitted instead of the target; predictions and intervals are in the target's units all the same, coefficients are not.
         'asinh' is nearly 'log' where targets are large, and takes any sign. By default 'auto': 'asinh' if errors grow with the target
         and it predicts left-out rows better, where features and noise are chosen, too; else 'none'.""",
+    ),
+    "interval_rows": (
+        None,
+        "interval_rows",
+        """interval_rows : {'right', 'all'}, optional
+        Which new rows intervals and standard deviations are for, where the noise is chosen: rows that are right, or all, if as many
+        of them are wrong as of the training rows. By default 'right'.""",
     ),
     "solver": (
         None,

@@ -59,6 +59,8 @@ pub struct Prediction {
     /// Standard deviation of a new observation.
     pub std: Vec<f64>,
     noise: PredictiveNoise,
+    /// How many times as wide the distribution of each row is; empty if all are as they are.
+    widths: Vec<f64>,
 }
 
 /// Lower and upper ends of central intervals.
@@ -77,7 +79,19 @@ impl Prediction {
     pub fn new(mean: Vec<f64>, latent_variance: Vec<f64>, noise: PredictiveNoise) -> Self {
         debug_assert_eq!(mean.len(), latent_variance.len());
         let std = latent_variance.iter().map(|variance| noise.total_variance(*variance).sqrt()).collect();
-        Self { mean, latent_variance, std, noise }
+        Self { mean, latent_variance, std, noise, widths: Vec::new() }
+    }
+
+    /// With distributions of the rows that are so many times as wide.
+    #[must_use]
+    pub fn with_widths(mut self, widths: Vec<f64>) -> Self {
+        self.widths.clone_from(&widths);
+        self.std.iter_mut().zip(widths).for_each(|(std, width)| *std *= width);
+        self
+    }
+
+    fn width(&self, row: usize) -> f64 {
+        self.widths.get(row).copied().unwrap_or(1.0)
     }
 
     /// The noise of a new observation.
@@ -89,7 +103,7 @@ impl Prediction {
     #[must_use]
     pub fn widened(mut self, more: &[f64]) -> Self {
         self.latent_variance.iter_mut().zip(more).for_each(|(variance, more)| *variance += more);
-        Self::new(self.mean, self.latent_variance, self.noise)
+        Self::new(self.mean, self.latent_variance, self.noise).with_widths(self.widths)
     }
 
     /// In other units: of shift + factor · target.
@@ -97,14 +111,17 @@ impl Prediction {
     pub fn scaled(mut self, shift: f64, factor: f64) -> Self {
         self.mean.iter_mut().for_each(|mean| *mean = shift + factor * *mean);
         self.latent_variance.iter_mut().for_each(|variance| *variance *= factor * factor);
-        Self::new(self.mean, self.latent_variance, self.noise.scaled(factor * factor))
+        Self::new(self.mean, self.latent_variance, self.noise.scaled(factor * factor)).with_widths(self.widths)
     }
 
     /// Log densities of the observations that came true, under the same distribution as the intervals.
     #[must_use]
     pub fn log_density(&self, actual: &[f64]) -> Vec<f64> {
-        let residual = actual.iter().zip(&self.mean).map(|(y, m)| y - m);
-        residual.zip(&self.latent_variance).map(|(r, q)| self.noise.log_density(r, *q)).collect()
+        let density = |row: usize| {
+            let (residual, width) = (actual[row] - self.mean[row], self.width(row));
+            self.noise.log_density(residual / width, self.latent_variance[row]) - width.ln()
+        };
+        (0..actual.len()).map(density).collect()
     }
 
     /// Central intervals that hold new observations of the model's base noise with probability `level`.
@@ -112,7 +129,8 @@ impl Prediction {
         if !(level > 0.0 && level < 1.0) {
             return Err(PredictError::Level(level));
         }
-        let half = self.noise.half_widths(level, &self.latent_variance);
+        let mut half = self.noise.half_widths(level, &self.latent_variance);
+        half.iter_mut().enumerate().for_each(|(row, half)| *half *= self.width(row));
         let ends = |sign: f64| self.mean.iter().zip(&half).map(|(m, h)| m + sign * h).collect();
         Ok(Interval { lower: ends(-1.0), upper: ends(1.0) })
     }
@@ -131,7 +149,7 @@ mod tests {
             PredictiveNoise::StudentT { scale: 0.4, degrees: 3.0 },
             PredictiveNoise::mixture_for_tests(0.4),
         ] {
-            let prediction = Prediction::new(vec![0.5, -1.0], vec![0.1, 0.3], noise);
+            let prediction = Prediction::new(vec![0.5, -1.0], vec![0.1, 0.3], noise).with_widths(vec![0.5, 2.0]);
             let scaled = prediction.clone().scaled(shift, factor);
             let (plain, other) = (prediction.interval(0.9).unwrap(), scaled.interval(0.9).unwrap());
             let (old, new) =

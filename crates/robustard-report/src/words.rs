@@ -116,6 +116,10 @@ pub fn reason_words(reason: &Reason) -> String {
         Reason::TargetNotTransformed { transform, .. } => {
             format!("the target itself, because with its {transform} the errors of left-out rows are larger")
         }
+        Reason::WidthsVary { narrow, wide, gain, standard_error } => format!(
+            "error bars depend on the inputs, {narrow:.1} to {wide:.1} times as wide as otherwise: that gains {gain:.2} ± \
+             {standard_error:.2} nats per left-out row"
+        ),
         Reason::NoErrorStandsApart => "shared noise, because no error stands apart".to_owned(),
         Reason::Interrupted => "interrupted before everything was compared".to_owned(),
         _ => "another reason".to_owned(),

@@ -12,11 +12,12 @@ const LEVEL: f64 = 0.95;
 /// Learns the noise that predictions carry from the errors of left-out rows, each counted as often as `weight` says. If some rows are
 /// taken for wrong, those of them that are not gross errors count as far as they are likely right: leaving out all would cut tails off.
 /// `learnt` is the number of parameters besides the weights that were learnt from all rows, which left-out rows have seen: errors of
-/// new rows are larger for it. Where there are errors of rows that nothing was learnt from, the wider noise is taken. Says how far each
+/// new rows are larger for it. `widths` of error bars are those of rows, if they are not all alike. Where there are errors of rows that nothing was learnt from, the wider noise is taken. Says how far each
 /// row counted.
 pub(crate) fn calibrate(
     model: &mut FittedModel,
     unseen: &[f64],
+    widths: Option<&[f64]>,
     cross_validated: Option<&LeftOut>,
     weight: &[f64],
     wrong: &[usize],
@@ -27,15 +28,23 @@ pub(crate) fn calibrate(
         let right = right_probabilities(errors, inlier, weight, wrong);
         weight.iter().zip(right).map(|(weight, right)| weight * right).collect()
     };
-    let counted = if wrong.is_empty() { weight.to_vec() } else { right(&model.left_out(unseen)) };
+    let of_usual_width = |mut errors: LeftOut| {
+        let widths = widths.unwrap_or_default();
+        errors.residual.iter_mut().zip(widths).for_each(|(error, width)| *error /= width);
+        errors
+    };
+    let mut errors = of_usual_width(model.left_out(unseen));
+    let counted = if wrong.is_empty() { weight.to_vec() } else { right(&errors) };
     let rows: f64 = counted.iter().sum();
     // As for a residual variance, but never more than twofold.
     let stretch = (rows / (rows - learnt as f64).max(0.5 * rows)).sqrt();
-    model.calibrate(unseen, &counted, stretch);
+    errors.residual.iter_mut().for_each(|error| *error *= stretch);
+    model.calibrate_from(&errors, &counted);
     if let Some(errors) = cross_validated {
         let by_left_out = model.clone();
-        let counted = if wrong.is_empty() { weight.to_vec() } else { right(errors) };
-        model.calibrate_from(errors, &counted);
+        let errors = of_usual_width(errors.clone());
+        let counted = if wrong.is_empty() { weight.to_vec() } else { right(&errors) };
+        model.calibrate_from(&errors, &counted);
         let width = |model: &FittedModel| model.predictive_noise(model.base_noise()).half_widths(LEVEL, &[0.0])[0];
         if width(&by_left_out) > width(model) {
             *model = by_left_out;

@@ -39,7 +39,7 @@ pub struct Diagnostics {
     pub standard_residual: Vec<f64>,
     /// The same under noise that does not know the row (externally studentized).
     pub student_residual: Vec<f64>,
-    /// Leave-one-out residual in standard deviations of an inlier.
+    /// Leave-one-out residual in standard deviations of an inlier, where the row is.
     pub z: Vec<f64>,
     /// Probability of being an outlier, if the noise model has one.
     pub outlier_probability: Option<Vec<f64>>,
@@ -52,9 +52,22 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    pub(crate) fn new(design: &Design, model: &FittedModel, unseen: &[f64], set_aside: &[usize]) -> Self {
+    /// `widths` says how wide error bars of the rows are, if they are not all alike.
+    pub(crate) fn new(
+        design: &Design,
+        model: &FittedModel,
+        unseen: &[f64],
+        set_aside: &[usize],
+        widths: Option<&[f64]>,
+    ) -> Self {
         let scale = design.target();
-        let standard: Standard = model.diagnose_with(unseen);
+        let mut standard: Standard = model.diagnose_with(unseen);
+        if let Some(widths) = widths {
+            standard.z.iter_mut().zip(widths).for_each(|(z, width)| *z /= width);
+            if standard.outlier_probability.is_none() {
+                standard.flagged = standard.z.iter().map(|z| z.abs() > standard.threshold).collect();
+            }
+        }
         let rows = model.rows();
         let errors = |values: &[f64]| -> Vec<f64> {
             rows.target.iter().zip(values).map(|(y, error)| scale.error(*y, *error)).collect()

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use faer::{MatRef, Par};
+use robustard_engine::diagnostics::z_threshold;
 use robustard_engine::math::density::{log_normal, log_sum_exp};
+use robustard_engine::math::order::median;
 use robustard_engine::metrics::mean;
 use robustard_engine::{FittedModel, Settings};
 use robustard_engine::{LeftOut, PredictiveNoise};
@@ -13,7 +15,9 @@ use crate::design::Design;
 use crate::diagnostics::Diagnostics;
 use crate::features::FeatureKind;
 use crate::quality::Quality;
+use crate::scaling::MEDIAN_TO_DEVIATION;
 use crate::target::TargetTransform;
+use crate::widths::Widths;
 
 /// A level of intervals that all others are compared with.
 const MIDDLE: f64 = 0.5;
@@ -32,6 +36,9 @@ pub(crate) struct Fit {
     pub unseen: Vec<f64>,
     /// The training rows that hardly count, because they are gross errors.
     pub set_aside: Vec<usize>,
+    /// How wide error bars are, if that depends on the inputs.
+    #[serde(default)]
+    pub widths: Option<Widths>,
     #[serde(skip)]
     pub known: Known,
 }
@@ -48,16 +55,16 @@ pub(crate) struct Known {
 impl PartialEq for Fit {
     /// What is worked out follows from the rest.
     fn eq(&self, other: &Self) -> bool {
-        let Self { features, settings, design, model, unseen, set_aside, known: _ } = self;
-        (features, settings, design, model, unseen, set_aside)
-            == (&other.features, &other.settings, &other.design, &other.model, &other.unseen, &other.set_aside)
+        let Self { features, settings, design, model, unseen, set_aside, widths, known: _ } = self;
+        (features, settings, design, model) == (&other.features, &other.settings, &other.design, &other.model)
+            && (unseen, set_aside, widths) == (&other.unseen, &other.set_aside, &other.widths)
     }
 }
 
 impl Fit {
     pub fn diagnostics(&self) -> &Diagnostics {
         let Self { design, model, unseen, set_aside, known, .. } = self;
-        known.diagnostics.get_or_init(|| Diagnostics::new(design, model, unseen, set_aside))
+        known.diagnostics.get_or_init(|| Diagnostics::new(design, model, unseen, set_aside, self.row_widths()))
     }
 
     /// Expected values at standardized inputs, in standard units, by folded weights; none if the design has no such form.
@@ -99,11 +106,32 @@ impl Fit {
         self.model.predictive_noise(self.model.base_noise())
     }
 
+    /// How wide error bars of the training rows are, relative to what they would be if all were alike; none if they are.
+    pub fn row_widths(&self) -> Option<&[f64]> {
+        self.widths.as_ref().map(|widths| widths.of_rows.as_slice())
+    }
+
+    fn row_width(&self, row: usize) -> f64 {
+        self.row_widths().map_or(1.0, |widths| widths[row])
+    }
+
+    /// Whether each left-out row is off by more standard deviations, where it is, than one of so many is by chance; half of the rows say what a
+    /// standard deviation is.
+    pub fn is_far(&self) -> Vec<bool> {
+        let LeftOut { residual, latent_variance } = self.left_out();
+        let inlier = self.model.inlier_variance();
+        let off = |row: usize| residual[row].abs() / ((inlier + latent_variance[row]).sqrt() * self.row_width(row));
+        let offs: Vec<f64> = (0..residual.len()).map(off).collect();
+        let limit = z_threshold(offs.len()) * MEDIAN_TO_DEVIATION * median(&offs);
+        offs.iter().map(|off| *off > limit).collect()
+    }
+
     /// How far each left-out row is off, in half widths of the interval of level ½ that predictions have there.
     fn offs(&self) -> Vec<f64> {
         let LeftOut { residual, latent_variance } = self.left_out();
         let half = self.predictive_noise().half_widths(MIDDLE, &latent_variance);
-        residual.iter().zip(half).map(|(error, half)| error.abs() / half).collect()
+        let off = |(row, (error, half)): (usize, (&f64, f64))| error.abs() / (half * self.row_width(row));
+        residual.iter().zip(half).enumerate().map(off).collect()
     }
 
     /// Shares of the rows, each counted as often as `weight` says, inside their leave-one-out intervals of the given levels:
@@ -142,7 +170,11 @@ impl Fit {
         let n = residual.len();
         let own: Vec<f64> = if self.model.noise().is_shared() {
             let noise = self.predictive_noise();
-            residual.iter().zip(&latent_variance).map(|(r, q)| noise.log_density(*r, *q)).collect()
+            let density = |row: usize| {
+                let width = self.row_width(row);
+                noise.log_density(residual[row] / width, latent_variance[row]) - width.ln()
+            };
+            (0..n).map(density).collect()
         } else {
             self.model.diagnose_with(&self.unseen).loo_log_density
         };
@@ -167,6 +199,7 @@ impl Fit {
         let agree = self.design.is_consistent()
             && self.model.coefficients().len() == self.design.column_count()
             && (self.unseen.is_empty() || self.unseen.len() == rows)
+            && self.widths.as_ref().is_none_or(|widths| widths.is_consistent(self.design.input_names().len(), rows))
             && self.set_aside.iter().all(|&row| row < rows);
         if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
     }

@@ -63,6 +63,7 @@ mod summary;
 mod target;
 mod triangle;
 mod validation;
+mod widths;
 mod work;
 
 pub use control::{Control, ControlError, Progress, Stage};
@@ -72,7 +73,7 @@ pub use diagnostics::Diagnostics;
 pub use error::Error;
 pub use quality::Quality;
 pub use range::Range;
-pub use recipe::{Choice, Options, Recipe, RecipeError, suggestion};
+pub use recipe::{Choice, IntervalRows, Options, Recipe, RecipeError, suggestion};
 pub use regression::{Means, Prediction, Regression, fit};
 pub use robustard_engine::{
     BaseNoise, Degrees, Interval, IterationRecord, Noise, PredictError, Preset, Settings, SolverKind, Status, Stop,

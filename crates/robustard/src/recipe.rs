@@ -103,6 +103,18 @@ pub fn suggestion<S: AsRef<str>>(wanted: &str, known: &[S]) -> String {
     }
 }
 
+/// Which new rows intervals are for: what share of them they hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum IntervalRows {
+    /// Rows that are right.
+    #[default]
+    Right,
+    /// All rows, if as many of them are wrong as of the training rows.
+    All,
+}
+
 /// The options that are settings of the engine by the same name, with their types.
 macro_rules! options {
     ($($(#[$doc:meta])* $name:ident: $type:ty),* $(,)?) => {
@@ -128,6 +140,9 @@ macro_rules! options {
             /// What is fitted instead of the target.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub target_transform: Option<Choice<TargetTransform>>,
+            /// Which new rows intervals are for, where the noise is chosen.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub interval_rows: Option<IntervalRows>,
             /// Lengthscales of rff and rbf features.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub lengthscale: Option<Lengthscale>,
@@ -152,7 +167,7 @@ macro_rules! options {
         impl Options {
             /// All names.
             pub fn names() -> Vec<&'static str> {
-                vec!["features", "noise", "target_transform", "lengthscale", "intercept", "standardize", "seed", "preset", "studentized_power", $(stringify!($name)),*]
+                vec!["features", "noise", "target_transform", "interval_rows", "lengthscale", "intercept", "standardize", "seed", "preset", "studentized_power", $(stringify!($name)),*]
             }
 
             /// The engine's settings that are given, over those of the preset.
@@ -262,6 +277,7 @@ impl Options {
             features,
             noise,
             target_transform: self.target_transform.unwrap_or_default(),
+            interval_rows: self.interval_rows.unwrap_or_default(),
             lengthscale,
             intercept: self.intercept.unwrap_or(true),
             standardize: self.standardize.unwrap_or(true),
@@ -282,6 +298,8 @@ pub struct Recipe {
     noise: Choice<Noise>,
     #[serde(default)]
     target_transform: Choice<TargetTransform>,
+    #[serde(default)]
+    interval_rows: IntervalRows,
     lengthscale: Lengthscale,
     intercept: bool,
     standardize: bool,
@@ -295,6 +313,7 @@ impl Default for Recipe {
             features: Choice::Auto,
             noise: Choice::Auto,
             target_transform: Choice::Auto,
+            interval_rows: IntervalRows::Right,
             lengthscale: Lengthscale::Each,
             intercept: true,
             standardize: true,
@@ -332,6 +351,12 @@ impl Recipe {
     #[must_use]
     pub fn with_target_transform(self, target_transform: Choice<TargetTransform>) -> Self {
         Self { target_transform, ..self }
+    }
+
+    /// With intervals for these rows.
+    #[must_use]
+    pub fn with_interval_rows(self, interval_rows: IntervalRows) -> Self {
+        Self { interval_rows, ..self }
     }
 
     /// With an intercept or without.
@@ -382,6 +407,11 @@ impl Recipe {
         self.target_transform
     }
 
+    /// Which new rows intervals are for, where the noise is chosen.
+    pub fn interval_rows(&self) -> IntervalRows {
+        self.interval_rows
+    }
+
     /// Lengthscales of rff and rbf features.
     pub fn lengthscale(&self) -> Lengthscale {
         self.lengthscale
@@ -416,6 +446,7 @@ impl Recipe {
             // Said outright, because other options about noise would mean that it is given.
             noise: (self.noise != default.noise || self.settings != default.settings).then_some(self.noise),
             target_transform: (self.target_transform != default.target_transform).then_some(self.target_transform),
+            interval_rows: (self.interval_rows != default.interval_rows).then_some(self.interval_rows),
             lengthscale: takes_lengthscale.then_some(self.lengthscale),
             intercept: (!self.intercept).then_some(false),
             standardize: (!self.standardize).then_some(false),

@@ -233,12 +233,14 @@ impl Regression {
     pub fn predict_under(&self, inputs: MatRef<'_, f64>, control: &Control) -> Result<Prediction, Error> {
         let Fit { design, model, .. } = &self.fit;
         let m = inputs.nrows();
-        let (mut mean, mut variance) = (Vec::with_capacity(m), Vec::with_capacity(m));
+        let (mut mean, mut variance, mut widths) = (Vec::with_capacity(m), Vec::with_capacity(m), Vec::new());
         let beyond = self.by_blocks(inputs, control, |standard, par| {
             let (rows, gaps) = design.columns(standard, par);
             let latent = model.predict_rows(rows.as_ref())?;
             // The same numbers as without variances.
-            mean.extend(self.fit.folded_means(standard, par).unwrap_or(latent.mean));
+            let means = self.fit.folded_means(standard, par).unwrap_or(latent.mean);
+            widths.extend(self.fit.widths.iter().flat_map(|widths| widths.at(standard, &means)));
+            mean.extend(means);
             match &gaps {
                 Some(gaps) => {
                     let unseen = design.unseen_variance(gaps, model);
@@ -249,6 +251,7 @@ impl Regression {
             Ok(())
         })?;
         let standard = robustard_engine::Prediction::new(mean, variance, self.fit.predictive_noise());
+        let standard = standard.with_widths(widths);
         Ok(Prediction::new(design.target().prediction(standard), beyond))
     }
 

@@ -23,9 +23,10 @@ use crate::features::{
 };
 use crate::fitted::Fit;
 use crate::learn::{Effort, Relevance, relevance};
-use crate::recipe::Recipe;
+use crate::recipe::{IntervalRows, Recipe};
 use crate::scaling::{Standardizer, typing_errors};
 use crate::target::{TargetScale, TargetTransform};
+use crate::widths::{self, Widths};
 
 /// Standard deviations beyond which inputs and targets are typing errors.
 const FAR: f64 = 1e3;
@@ -402,7 +403,8 @@ impl<'a> Work<'a> {
             model.calibrate(&unseen, &weight, 1.0);
         }
         let settings = settings.clone();
-        let mut fit = Fit { features, settings, design, model, unseen, set_aside, known: Default::default() };
+        let known = Default::default();
+        let mut fit = Fit { features, settings, design, model, unseen, set_aside, widths: None, known };
         // As far as each row is relied upon.
         let (rows, inlier) = (fit.model.rows(), fit.model.inlier_variance());
         let relied = |(weight, own): (&f64, &f64)| weight * (inlier / own).min(1.0);
@@ -484,22 +486,64 @@ impl<'a> Work<'a> {
         Ok(predicted)
     }
 
-    /// Learns the noise that predictions of the fit that was chosen carry, where the noise was chosen.
-    pub fn calibrate(&self, fit: &mut Fit) {
+    /// Learns the noise that predictions of the fit that was chosen carry, where the noise was chosen; says what is gained by widths of error
+    /// bars that depend on the inputs, per left-out row with its standard error, if there are such widths.
+    pub fn calibrate(&self, fit: &mut Fit) -> Option<(f64, f64)> {
         if fit.settings.base_noise != BaseNoise::LeftOut || !self.recipe.noise().is_auto() {
-            return;
+            return None;
         }
         // Robust noise has nothing set aside, but knows which rows are wrong.
         let is_shared = fit.model.noise().is_shared();
         let flagged = if is_shared { Vec::new() } else { fit.model.diagnose_with(&fit.unseen).flagged };
         let flagged = flagged.iter().enumerate().filter(|(_, flagged)| **flagged).map(|(row, _)| row);
-        let wrong: Vec<usize> = fit.set_aside.iter().copied().chain(flagged).collect();
+        let mut wrong: Vec<usize> = fit.set_aside.iter().copied().chain(flagged).collect();
+        if self.recipe.interval_rows() == IntervalRows::All {
+            wrong.clear();
+        }
         let weight = self.left_out_weights(!fit.unseen.is_empty());
-        let errors = self.scaled_by(fit.design.target()).cross_validated(fit);
+        let work = self.scaled_by(fit.design.target());
+        let errors = work.cross_validated(fit);
         let learnt = fit.design.learnt_parameters(&fit.model);
-        let right = calibrate(&mut fit.model, &fit.unseen, errors.as_ref(), &weight, &wrong, learnt);
+        // All rows have a say: where noise varies, its largest errors look wrong.
+        let varying = work.learn_widths(fit, &weight);
+        let gain = varying.as_ref().map(|varying| varying.gain);
+        fit.widths = varying.map(|varying| varying.widths);
+        if fit.widths.is_some() {
+            // Large errors where errors are large are not wrong.
+            let is_far = fit.is_far();
+            wrong.retain(|&row| is_far[row]);
+        }
+        let widths = fit.widths.as_ref().map(|widths| widths.of_rows.as_slice());
+        let right = calibrate(&mut fit.model, &fit.unseen, widths, errors.as_ref(), &weight, &wrong, learnt);
         fit.set_target_errors(&right);
         fit.known = Default::default();
+        gain
+    }
+
+    /// How wide error bars should be, if that depends on the inputs; rows count as often as `weight` says.
+    fn learn_widths(&self, fit: &Fit, weight: &[f64]) -> Option<widths::Learnt> {
+        let is_standardized = fit.features == FeatureKind::linear() || matches!(fit.features, FeatureKind::Smooth(_));
+        if !is_standardized || self.control.is_stopped() {
+            return None;
+        }
+        let left_out = fit.left_out();
+        let predicted: Vec<f64> = self.standard.iter().zip(&left_out.residual).map(|(y, error)| y - error).collect();
+        let rows = widths::looked_at(predicted.len());
+        let some = self.scaling.transform(self.dataset.take(&rows).inputs().as_ref());
+        let inlier = fit.model.inlier_variance();
+        let errors = widths::Errors { left_out: &left_out, predicted: &predicted, inlier, weight };
+        let mut learnt = Widths::learn(some.as_ref(), &rows, &errors)?;
+        if rows.len() < predicted.len() {
+            let known = std::mem::take(&mut learnt.widths.of_rows);
+            let mut all = Vec::with_capacity(predicted.len());
+            self.dataset.blocks(|start, block| {
+                let inputs = self.scaling.transform(block);
+                all.extend(learnt.widths.at(inputs.as_ref(), &predicted[start..start + inputs.nrows()]));
+            });
+            rows.iter().zip(known).for_each(|(&row, width)| all[row] = width);
+            learnt.widths.of_rows = all;
+        }
+        Some(learnt)
     }
 }
 

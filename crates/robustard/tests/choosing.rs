@@ -6,7 +6,9 @@ use common::{Rows, coefficient, flagged, kind, normal, waves};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
-use robustard::{Choice, Compared, Control, Noise, Reason, Recipe, Regression, Selection, TargetTransform, fit};
+use robustard::{
+    Choice, Compared, Control, IntervalRows, Noise, Reason, Recipe, Regression, Selection, TargetTransform, fit,
+};
 
 fn choose(rows: &Rows) -> Regression {
     rows.fit(&Recipe::default())
@@ -457,4 +459,86 @@ fn a_logarithm_can_be_asked_for() {
     rows.target[6] = 0.0;
     let error = fit(&rows.dataset(), &recipe, &Control::new()).unwrap_err().to_string();
     assert!(error.contains("row 7") && error.contains("asinh"), "{error}");
+}
+
+/// Shares of so many new rows, made by `row`, inside their 95% intervals, of those with a small and of those with a large second number.
+fn coverage_by_size(regression: &Regression, rows: &[([f64; 2], f64, f64)]) -> [f64; 2] {
+    let inputs = Mat::from_fn(rows.len(), 2, |i, j| rows[i].0[j]);
+    let interval = regression.predict(inputs.as_ref()).unwrap().interval(0.95).unwrap();
+    [0.0..1.0, 1.0..f64::INFINITY].map(|sizes| {
+        let of_size: Vec<usize> = (0..rows.len()).filter(|&i| sizes.contains(&rows[i].2)).collect();
+        let inside = |i: &&usize| (interval.lower[**i]..interval.upper[**i]).contains(&rows[**i].1);
+        of_size.iter().filter(inside).count() as f64 / of_size.len() as f64
+    })
+}
+
+/// Noise that varies with an input, beside lines and beside a curve: intervals hold small errors and large ones alike.
+#[test]
+fn error_bars_follow_noise_that_varies() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for bend in [0.0, 1.5] {
+        let mut row = || {
+            let x: [f64; 2] = std::array::from_fn(|_| rng.random_range(-2.0..2.0));
+            let deviation = (0.7 * x[1]).exp();
+            (x, x[0] + bend * (2.0 * x[0]).sin() + 0.5 * deviation * normal(&mut rng), deviation)
+        };
+        let training: Vec<([f64; 2], f64, f64)> = (0..600).map(|_| row()).collect();
+        let new: Vec<([f64; 2], f64, f64)> = (0..3000).map(|_| row()).collect();
+        let regression = choose(&Rows::of(training.iter().map(|(x, y, _)| (*x, *y))));
+        let reasons = &selection(&regression).reasons;
+        assert!(reasons.iter().any(|reason| matches!(reason, Reason::WidthsVary { .. })), "{reasons:?}");
+        let covered = coverage_by_size(&regression, &new);
+        assert!(covered.iter().all(|share| (0.92..0.98).contains(share)), "{bend}: {covered:?}");
+        // What is said of the training rows is what is said of new ones.
+        let coverage = regression.quality().coverage_95;
+        assert!((0.92..0.99).contains(&coverage), "{bend}: {coverage}");
+    }
+    // Noise that does not vary is not made to.
+    let even = choose(&Rows::of((0..600).map(|_| {
+        let x: [f64; 2] = std::array::from_fn(|_| rng.random_range(-2.0..2.0));
+        (x, x[0] + 0.5 * normal(&mut rng))
+    })));
+    let reasons = &selection(&even).reasons;
+    assert!(!reasons.iter().any(|reason| matches!(reason, Reason::WidthsVary { .. })), "{reasons:?}");
+}
+
+/// Intervals are for right rows, unless all are asked for: then they hold as many wrong ones as there are.
+#[test]
+fn intervals_for_right_rows_and_for_all() {
+    let mut rng = ChaCha8Rng::seed_from_u64(6);
+    let mut row = |wrong: f64| {
+        let x: [f64; 2] = std::array::from_fn(|_| rng.random_range(-2.0..2.0));
+        let error = if rng.random_bool(wrong) { 4.0 * normal(&mut rng) } else { 0.3 * normal(&mut rng) };
+        (x, x[0] + (2.0 * x[1]).sin() + error, 0.0)
+    };
+    let training: Vec<([f64; 2], f64, f64)> = (0..500).map(|_| row(0.1)).collect();
+    let [right, all] = [0.0, 0.1].map(|wrong| (0..3000).map(|_| row(wrong)).collect::<Vec<_>>());
+    let rows = Rows::of(training.iter().map(|(x, y, _)| (*x, *y)));
+    for (interval_rows, new) in [(IntervalRows::Right, right), (IntervalRows::All, all)] {
+        let regression = rows.fit(&Recipe::default().with_interval_rows(interval_rows));
+        let [covered, _] = coverage_by_size(&regression, &new);
+        assert!((0.92..0.98).contains(&covered), "{interval_rows:?}: {covered}");
+    }
+}
+
+/// A group of wrong rows far out in an input: a curve bends to it there, and nowhere else.
+#[test]
+fn a_far_group_does_not_bend_a_curve_where_the_others_are() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let truth = |x: [f64; 2]| (2.0 * x[0]).sin() + 0.5 * x[1];
+    let clean: Vec<([f64; 2], f64)> = (0..270)
+        .map(|_| {
+            let x: [f64; 2] = std::array::from_fn(|_| rng.random_range(-2.0..2.0));
+            (x, truth(x) + 0.2 * normal(&mut rng))
+        })
+        .collect();
+    let group = (0..30).map(|_| ([9.0 + 0.3 * normal(&mut rng), 0.3 * normal(&mut rng)], 8.0 + 0.2 * normal(&mut rng)));
+    let group: Vec<([f64; 2], f64)> = group.collect();
+    let new: Vec<([f64; 2], f64)> = clean.iter().map(|(x, _)| (*x, truth(*x))).collect();
+    let [own, without] = [[clean.clone(), group].concat(), clean].map(|rows| {
+        let regression = choose(&Rows::of(rows.into_iter()));
+        assert!(is_curve(&regression), "{:?}", regression.selection());
+        error_against(&regression, &new)
+    });
+    assert!(own < 1.3 * without, "{own} against {without}");
 }

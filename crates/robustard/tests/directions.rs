@@ -23,7 +23,7 @@ const ENGINE: [&str; 15] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 19] = [
+const LAYER: [&str; 20] = [
     "control",
     "dataset",
     "range",
@@ -31,6 +31,7 @@ const LAYER: [&str; 19] = [
     "target",
     "triangle",
     "calibration",
+    "widths",
     "learn",
     "features",
     "recipe",

@@ -8,7 +8,7 @@ use robustard::{Options, Recipe};
 use serde_json::{Map, Value};
 
 /// What each option means and which values it takes.
-const MEANINGS: [(&str, &str, &str); 30] = [
+const MEANINGS: [(&str, &str, &str); 31] = [
     (
         "features",
         "what is made of the inputs",
@@ -24,6 +24,11 @@ const MEANINGS: [(&str, &str, &str); 30] = [
         "what is fitted instead of the target; auto is asinh if errors grow with the target and it predicts better, where features \
          and noise are chosen, too, else none",
         "auto, none, log (targets above 0), asinh (nearly log where targets are large, of any sign)",
+    ),
+    (
+        "interval_rows",
+        "which new rows intervals are for, where the noise is chosen: right ones, or all, if as many are wrong as of the training rows",
+        "right, all",
     ),
     (
         "lengthscale",

@@ -42,7 +42,7 @@ fn apart(squares: &[f64], limit: f64) -> f64 {
         outer > limit && k as f64 * (outer / inner).ln() > -CHANCE.ln()
     };
     // The innermost: what lies beyond belongs to it.
-    (1..sorted.len()).filter(|&k| is_gap(k)).last().map_or(f64::INFINITY, |k| sorted[k].max(limit))
+    (1..sorted.len()).rfind(|&k| is_gap(k)).map_or(f64::INFINITY, |k| sorted[k].max(limit))
 }
 
 /// Where most rows are. Inputs are scaled by medians and median deviations; the main directions are those of the spatial signs, which far

@@ -92,10 +92,21 @@ pub(crate) fn choose(work: &Work<'_>) -> Result<Chosen, Error> {
     if work.control.is_stopped() {
         best.reasons.push(Reason::Interrupted);
     }
-    work.calibrate(&mut best.candidate.fit);
+    if let Some((gain, standard_error)) = work.calibrate(&mut best.candidate.fit) {
+        let [narrow, wide] = usual_range(best.candidate.fit.row_widths().unwrap_or_default());
+        best.reasons.push(Reason::WidthsVary { narrow, wide, gain, standard_error });
+    }
     best.compared[best.place] = Compared { chosen: true, ..describe(&best.candidate.fit) };
     let selection = Selection { compared: best.compared, reasons: best.reasons };
     Ok(Chosen { candidate: best.candidate, selection: Some(selection) })
+}
+
+/// The range of nine tenths of the values.
+fn usual_range(values: &[f64]) -> [f64; 2] {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1) as f64;
+    [0.05, 0.95].map(|share| sorted.get((share * last).round() as usize).copied().unwrap_or(1.0))
 }
 
 /// The best of what the recipe leaves open.

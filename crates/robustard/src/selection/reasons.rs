@@ -136,6 +136,17 @@ pub enum Reason {
         /// Its standard error.
         standard_error: f64,
     },
+    /// Error bars depend on the inputs, because errors of left-out rows do.
+    WidthsVary {
+        /// Width relative to what it would be if all were alike, of the narrowest and the widest of nine tenths of the rows.
+        narrow: f64,
+        /// The same.
+        wide: f64,
+        /// Per left-out row, compared with error bars that are all alike.
+        gain: f64,
+        /// Its standard error.
+        standard_error: f64,
+    },
     /// Shared noise: noise with outliers gains, but no error stands apart.
     NoErrorStandsApart,
     /// The work was stopped before everything was compared.
