@@ -6,7 +6,7 @@ use robustard_engine::noise::NoiseModel;
 use robustard_engine::{BaseNoise, Degrees, Noise, Settings, Start};
 
 use super::distance::few_far_rows;
-use super::{Best, NoiseChoice, Reason, describe, explained_more, is_cut_short};
+use super::{Best, NoiseChoice, Reason, describe, explained_more_of_some, is_cut_short};
 use crate::Error;
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
@@ -151,7 +151,7 @@ fn choose_noise(work: &Work<'_>, candidates: &[Waiting]) -> (usize, Reason) {
         gain,
         rows: candidates[0].fit().model.rows().weight.iter().sum(),
         is_crowd: false,
-        explained: explained_more(
+        explained: explained_more_of_some(
             work.standard_target(),
             &work.say(),
             [place, 0].map(|place| candidates[place].residual.as_slice()),

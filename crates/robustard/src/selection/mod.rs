@@ -18,12 +18,14 @@ mod reasons;
 mod smooth;
 mod transform;
 
+use robustard_engine::math::order::median;
 use robustard_engine::metrics::mean;
 use robustard_engine::{LeftOut, Status};
 
 use self::distance::few_far_rows;
 pub use self::reasons::{Compared, Reason, Selection};
 use crate::Error;
+use crate::calibration::GROSS;
 use crate::features::{FeatureKind, SmoothKind};
 use crate::fitted::{Fit, error_densities};
 use crate::recipe::Choice;
@@ -317,6 +319,24 @@ fn explained_more(target: &[f64], weight: &[f64], [own, other]: [&[f64]; 2]) -> 
     let more = weighted_mean(&differences, weight);
     let spread = weighted_mean(&differences.iter().map(|own| (own - more).powi(2)).collect::<Vec<f64>>(), weight);
     (more, (spread / weight.iter().sum::<f64>()).sqrt())
+}
+
+/// The same of all rows, or of those that do not have gross errors by both fits, which may drown what is explained of all others: whichever
+/// speaks more for the first fit.
+fn explained_more_of_some(target: &[f64], weight: &[f64], residuals: [&[f64]; 2]) -> (f64, f64) {
+    let [own, other] = residuals.map(is_gross);
+    let say = |row: usize| if own[row] && other[row] { 0.0 } else { weight[row] };
+    let of_some: Vec<f64> = (0..weight.len()).map(say).collect();
+    let [all, some] = [weight, &of_some].map(|weight| explained_more(target, weight, residuals));
+    let certainty = |(more, standard_error): (f64, f64)| more / standard_error.max(f64::MIN_POSITIVE);
+    if certainty(some) > certainty(all) { some } else { all }
+}
+
+/// Whether errors are gross; half of the rows say what is usual.
+fn is_gross(errors: &[f64]) -> Vec<bool> {
+    let sizes: Vec<f64> = errors.iter().map(|error| error.abs()).collect();
+    let limit = GROSS * MEDIAN_TO_DEVIATION * median(&sizes);
+    sizes.iter().map(|size| *size > limit).collect()
 }
 
 fn weighted_mean(values: &[f64], weight: &[f64]) -> f64 {

@@ -6,7 +6,8 @@ use robustard_engine::{BaseNoise, Degrees, Noise, Settings};
 use super::large::BEYOND_ALL;
 use super::linear::worse_half;
 use super::{
-    Best, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, mean_and_error, weighted_mean,
+    Best, Compared, MEDIAN_TO_DEVIATION, NoiseChoice, Reason, describe, explained_more, explained_more_of_some,
+    mean_and_error, weighted_mean,
 };
 use crate::Error;
 use crate::calibration::GROSS;
@@ -227,7 +228,7 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
     if has_wrong_rows {
         let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
-        let (more, standard_error) = explained_more(work.standard_target(), &work.say(), residuals);
+        let (more, standard_error) = explained_more_of_some(work.standard_target(), &work.say(), residuals);
         // Setting rows aside can lead to a curve for which more and more rows are wrong.
         if more >= -standard_error {
             let reason = match set_aside.len() {
@@ -264,7 +265,11 @@ fn compare(work: &Work<'_>, robust: &LearntSmooth, shared: &LearntSmooth) -> Noi
         gain: weighted_mean(&gains, &say),
         rows: say.iter().sum(),
         is_crowd: Gap::widest(&errors_in_deviations(robust), GROSS_AT_FIRST).has_crowd_beyond(),
-        explained: explained_more(work.standard_target(), &say, [&robust.left_out.residual, &shared.left_out.residual]),
+        explained: explained_more_of_some(
+            work.standard_target(),
+            &say,
+            [&robust.left_out.residual, &shared.left_out.residual],
+        ),
     }
 }
 
