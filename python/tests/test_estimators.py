@@ -94,7 +94,8 @@ def test_every_setting_is_passed_on(line):
         inner_tolerance=1e-5, inner_max_iterations=99, base_noise="trimmed",
     )  # fmt: skip
     engine = {name: known for name, (_, known, _) in robustard._settings.PARAMETERS.items()}
-    others = {"noise", "target_transform", "solver", "lengthscale", "intercept", "standardize", "preset", "seed"}
+    others = {"noise", "target_transform", "interval_rows", "solver", "lengthscale", "intercept", "standardize", "preset"}
+    others |= {"seed"}
     assert {engine[name] for name in settings} == set(engine.values()) - others - {None}
     # Every option of the engine has a parameter.
     assert set(robustard._robustard.option_names()) == (set(engine.values()) - {None}) | {"features"}
@@ -355,3 +356,28 @@ def test_target_is_transformed():
         robustard.JointARD(target_transform="log").fit(X, y - 100)
     with pytest.raises(ValueError, match="none, log or asinh"):
         robustard.JointARD(target_transform="sqrt").fit(X, y)
+
+
+def test_intervals_for_right_rows_or_for_all():
+    random = np.random.default_rng(1)
+    X = random.uniform(-2, 2, (400, 2))
+    wrong = random.random(400) < 0.1
+    y = X[:, 0] + np.where(wrong, 4.0, 0.3) * random.standard_normal(400)
+    right, all_rows = (robustard.JointARD(interval_rows=rows).fit(X, y) for rows in ("right", "all"))
+    narrow, wide = (np.diff(model.predict_interval(X)).mean() for model in (right, all_rows))
+    assert 2 * narrow < wide
+    with pytest.raises(ValueError, match="right"):
+        robustard.JointARD(interval_rows="some").fit(X, y)
+
+
+def test_error_bars_follow_noise_that_varies(tmp_path):
+    random = np.random.default_rng(2)
+    X = random.uniform(-2, 2, (600, 2))
+    y = X[:, 0] + 0.5 * np.exp(0.7 * X[:, 1]) * random.standard_normal(600)
+    model = robustard.JointARD().fit(X, y)
+    new = np.array([[0.0, -1.5], [0.0, 1.5]])
+    _, std = model.predict(new, return_std=True)
+    assert 5 < std[1] / std[0] < 12
+    model.save(tmp_path / "m.model")
+    again = robustard.load(tmp_path / "m.model")
+    assert np.array_equal(again.predict_interval(new), model.predict_interval(new))
