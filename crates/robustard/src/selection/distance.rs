@@ -19,7 +19,7 @@ const MOST_FAR: f64 = 0.3;
 const BULK_ROWS: usize = 10_000;
 
 /// Gaps in the tail of the distances that are less likely than this are no chance.
-const CHANCE: f64 = 0.01;
+const CHANCE: f64 = 0.05;
 
 /// The rows that are far from the others and stand apart from them, none if they are too many for that.
 pub(super) fn few_far_rows(dataset: &Dataset<'_>) -> Vec<usize> {
