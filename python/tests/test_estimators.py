@@ -94,7 +94,16 @@ def test_every_setting_is_passed_on(line):
         inner_tolerance=1e-5, inner_max_iterations=99, base_noise="trimmed",
     )  # fmt: skip
     engine = {name: known for name, (_, known, _) in robustard._settings.PARAMETERS.items()}
-    others = {"noise", "target_transform", "interval_rows", "solver", "lengthscale", "intercept", "standardize", "preset"}
+    others = {
+        "noise",
+        "target_transform",
+        "interval_rows",
+        "solver",
+        "lengthscale",
+        "intercept",
+        "standardize",
+        "preset",
+    }
     others |= {"seed"}
     assert {engine[name] for name in settings} == set(engine.values()) - others - {None}
     # Every option of the engine has a parameter.
