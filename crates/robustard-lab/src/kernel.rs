@@ -22,6 +22,7 @@ pub fn kernel_sample(set: &DataSet, table: &Table, contamination: f64, seed: u64
             singles: Vec::new(),
             single_scales: Vec::new(),
             single_variance: 0.0,
+            pair_variance: 0.0,
         };
         [train, test].map(|inputs| curve.matrix(inputs.as_ref(), train.as_ref(), Par::Seq))
     })?;

@@ -161,6 +161,7 @@ impl KernelMap {
             singles: Vec::new(),
             single_scales: Vec::new(),
             single_variance: 0.0,
+            pair_variance: 0.0,
         }
     }
 

@@ -43,7 +43,7 @@ impl SmoothKind {
 }
 
 /// The inputs themselves, and a smooth curve: a joint part that depends on all inputs and one that adds up curves of single
-/// inputs, with learnt lengthscales. The curve is a Gaussian process seen from some training rows, the centres Z: its features are
+/// inputs and surfaces of pairs of them, with learnt lengthscales. The curve is a Gaussian process seen from some training rows, the centres Z: its features are
 /// κ(x, Z) L⁻ᵀ with κ(Z, Z) = LLᵀ, whose weights have one precision. With a centre on every row they are the whole process.
 /// Beyond the range of the training rows an input counts as at its border.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

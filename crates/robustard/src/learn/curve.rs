@@ -4,7 +4,7 @@ use faer::{Mat, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::exp::{Seen, Single, add_matern, add_squares, gauss, matern};
+use super::exp::{OfSingles, Seen, Single, add_matern, add_squares, gauss, matern};
 
 /// How the joint part falls off with distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +19,8 @@ pub enum Shape {
 /// So few rows take the place of centres.
 const FEW_ROWS: usize = 16;
 
-/// κ(x, z) = v₁ k(‖s∘(x − z)‖) + v₂ Σⱼ m(aⱼ|xⱼ − zⱼ|), k of the shape and m Matérn: the covariance of a curve.
+/// κ(x, z) = v₁ k(‖s∘(x − z)‖) + v₂ Σⱼ mⱼ + (v₃/q) Σ_{j<k} mⱼ mₖ with mⱼ = m(aⱼ|xⱼ − zⱼ|), k of the shape, m Matérn and q the number of the mⱼ:
+/// the covariance of a curve that adds up a joint part, curves of single inputs and surfaces of pairs of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Shape of the joint part.
@@ -36,12 +37,22 @@ pub struct Curve {
     pub single_scales: Vec<f64>,
     /// v₂.
     pub single_variance: f64,
+    /// v₃.
+    #[serde(default)]
+    pub pair_variance: f64,
 }
 
 impl Curve {
     /// κ(x, x).
     pub fn prior_variance(&self) -> f64 {
-        self.variance + self.single_variance * self.singles.len() as f64
+        let q = self.singles.len() as f64;
+        let OfSingles { single, pair } = self.of_singles();
+        self.variance + single * q + pair * 0.5 * q * (q - 1.0)
+    }
+
+    /// What sums of the mⱼ and of their products are multiplied by.
+    pub(super) fn of_singles(&self) -> OfSingles {
+        OfSingles { single: self.single_variance, pair: self.pair_variance / (self.singles.len() as f64).max(1.0) }
     }
 
     /// Prior variance of the slope along each input.
@@ -51,8 +62,10 @@ impl Curve {
             Shape::Gauss => 1.0,
         };
         let mut bends: Vec<f64> = self.scales.iter().map(|s| fall * self.variance * s * s).collect();
+        let OfSingles { single, pair } = self.of_singles();
+        let variance = single + pair * (self.singles.len() as f64 - 1.0);
         for (&input, a) in self.singles.iter().zip(&self.single_scales) {
-            bends[input] += 3.0 * self.single_variance * a * a;
+            bends[input] += 3.0 * variance * a * a;
         }
         bends
     }
@@ -63,14 +76,14 @@ impl Curve {
         self.singles.iter().zip(&self.single_scales).map(|(&input, scale)| single(columns[input], *scale)).collect()
     }
 
-    /// κ of rows, given as columns, with one centre, from which their single inputs are `seen`; `decay` is room.
+    /// κ of rows, given as columns, with one centre, from which their single inputs are `seen`; with room for as many values twice.
     fn values<'s>(
         &self,
         columns: &[&[f64]],
         centre: &[f64],
         seen: impl Iterator<Item = Seen<'s>>,
         values: &mut [f64],
-        decay: &mut [f64],
+        [decay, sums]: [&mut [f64]; 2],
     ) {
         values.fill(0.0);
         for ((x, c), scale) in columns.iter().zip(centre).zip(&self.scales) {
@@ -80,8 +93,14 @@ impl Curve {
             Shape::Matern => matern(values, decay),
             Shape::Gauss => gauss(values, decay),
         }
-        values.iter_mut().for_each(|value| *value *= self.variance);
-        seen.for_each(|seen| add_matern(values, seen, self.single_variance));
+        let squares = decay;
+        squares.fill(0.0);
+        sums.fill(0.0);
+        seen.for_each(|seen| add_matern(sums, squares, seen));
+        let OfSingles { single, pair } = self.of_singles();
+        for ((value, sum), square) in values.iter_mut().zip(&*sums).zip(&*squares) {
+            *value = self.variance * *value + single * sum + pair * 0.5 * (sum * sum - square);
+        }
     }
 
     /// κ of every row with every centre, both n × p.
@@ -98,17 +117,18 @@ impl Curve {
         let [singles, single_centres] =
             [&columns, &centre_columns].map(|columns| self.singles(columns, n.min(centres.nrows())));
         let mut targets: Vec<&mut [f64]> = matrix.col_iter_mut().map(column_slice).collect();
-        let fill = |decay: &mut Vec<f64>, (j, target): (usize, &mut &mut [f64])| {
+        let new_room = || [vec![0.0; n], vec![0.0; n]];
+        let fill = |room: &mut [Vec<f64>; 2], (j, target): (usize, &mut &mut [f64])| {
             let centre: Vec<f64> = centres.row(j).iter().copied().collect();
             let seen = singles.iter().zip(&single_centres).map(|(single, centres)| single.seen_from(0, centres, j));
-            self.values(&columns, &centre, seen, target, decay);
+            self.values(&columns, &centre, seen, target, room.each_mut().map(Vec::as_mut_slice));
         };
         match par {
             Par::Seq => {
-                let mut decay = vec![0.0; n];
-                targets.iter_mut().enumerate().for_each(|target| fill(&mut decay, target));
+                let mut room = new_room();
+                targets.iter_mut().enumerate().for_each(|target| fill(&mut room, target));
             }
-            Par::Rayon(_) => targets.par_iter_mut().enumerate().for_each_init(|| vec![0.0; n], fill),
+            Par::Rayon(_) => targets.par_iter_mut().enumerate().for_each_init(new_room, fill),
         }
         matrix
     }
@@ -118,8 +138,8 @@ impl Curve {
         let [columns, centre_columns]: [Vec<&[f64]>; 2] = [x, z].map(|point| point.chunks(1).collect());
         let [singles, single_centres] = [&columns, &centre_columns].map(|columns| self.singles(columns, 1));
         let seen = singles.iter().zip(&single_centres).map(|(single, centres)| single.seen_from(0, centres, 0));
-        let (mut value, mut decay) = ([0.0], [0.0]);
-        self.values(&columns, z, seen, &mut value, &mut decay);
+        let (mut value, mut decay, mut sum) = ([0.0], [0.0], [0.0]);
+        self.values(&columns, z, seen, &mut value, [&mut decay, &mut sum]);
         value[0]
     }
 }

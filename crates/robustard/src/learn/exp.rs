@@ -144,33 +144,48 @@ impl Seen<'_> {
     }
 }
 
-/// Adds v times the Matérn kernel of one input to each value.
-pub(super) fn add_matern(values: &mut [f64], seen: Seen<'_>, variance: f64) {
+/// Adds the Matérn kernel of one input to each sum, and its square to each of the `squares`.
+pub(super) fn add_matern(sums: &mut [f64], squares: &mut [f64], seen: Seen<'_>) {
     let Seen { x, falls, rises, scale, centre, .. } = seen;
     let scale = 3f64.sqrt() * scale;
     Arch::new().dispatch(
         #[inline(always)]
         || {
             if falls.is_empty() {
-                for (value, x) in values.iter_mut().zip(x) {
+                for ((sum, square), x) in sums.iter_mut().zip(squares).zip(x) {
                     let r = scale * (x - centre).abs();
-                    *value += variance * (1.0 + r) * exp(-r);
+                    let kernel = (1.0 + r) * exp(-r);
+                    *sum += kernel;
+                    *square += kernel * kernel;
                 }
             } else {
-                for ((value, x), (fall, rise)) in values.iter_mut().zip(x).zip(falls.iter().zip(rises)) {
+                let values = x.iter().zip(falls.iter().zip(rises));
+                for ((sum, square), (x, (fall, rise))) in sums.iter_mut().zip(squares).zip(values) {
                     let r = scale * (x - centre).abs();
-                    *value += variance * (1.0 + r) * seen.decay(*fall, *rise);
+                    let kernel = (1.0 + r) * seen.decay(*fall, *rise);
+                    *sum += kernel;
+                    *square += kernel * kernel;
                 }
             }
         },
     );
 }
 
-/// Terms of the sums of [`matern_sums`]. A method, unlike a closure of this size, is inlined into the vectorised function.
+/// What the kernels mⱼ of single inputs are multiplied by: a Σⱼ mⱼ + b Σ_{j<k} mⱼ mₖ.
+#[derive(Clone, Copy)]
+pub(super) struct OfSingles {
+    /// a.
+    pub single: f64,
+    /// b.
+    pub pair: f64,
+}
+
+/// Terms of [`matern_slope`]. A method, unlike a closure of this size, is inlined into the vectorised function.
 struct MaternTerms<'a> {
     g: &'a [f64],
+    sums: &'a [f64],
     seen: Seen<'a>,
-    kernel: &'a mut [f64],
+    factors: OfSingles,
     slope: &'a mut [f64],
 }
 
@@ -179,34 +194,34 @@ impl WithSimd for MaternTerms<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { g, seen, kernel, slope } = self;
+        let Self { g, sums, seen, factors: OfSingles { single, pair }, slope } = self;
         let Seen { x, falls, rises, scale, centre, .. } = seen;
         let root = 3f64.sqrt();
+        let term = |g: f64, sum: f64, step: f64, decay: f64| {
+            let others = sum - (1.0 + root * step) * decay;
+            g * (single + pair * others) * decay * step * step
+        };
+        let values = g.iter().zip(sums).zip(x);
         if falls.is_empty() {
-            for (((kernel, slope), g), x) in kernel.iter_mut().zip(slope).zip(g).zip(x) {
+            for (slope, ((g, sum), x)) in slope.iter_mut().zip(values) {
                 let step = scale * (x - centre).abs();
-                let decay = g * exp(-root * step);
-                *kernel = (1.0 + root * step) * decay;
-                *slope = decay * step * step;
+                *slope = term(*g, *sum, step, exp(-root * step));
             }
         } else {
-            let values = g.iter().zip(x).zip(falls.iter().zip(rises));
-            for ((kernel, slope), ((g, x), (fall, rise))) in kernel.iter_mut().zip(slope).zip(values) {
+            for (slope, (((g, sum), x), (fall, rise))) in slope.iter_mut().zip(values.zip(falls.iter().zip(rises))) {
                 let step = scale * (x - centre).abs();
-                let decay = g * seen.decay(*fall, *rise);
-                *kernel = (1.0 + root * step) * decay;
-                *slope = decay * step * step;
+                *slope = term(*g, *sum, step, seen.decay(*fall, *rise));
             }
         }
     }
 }
 
-/// Σ g k and Σ g e^(−√3 r) (s(x − c))² of the Matérn kernel of one input. The terms go into `room` first: the loop over them
-/// vectorises, one that sums at once does not.
-pub(super) fn matern_sums(g: &[f64], seen: Seen<'_>, room: &mut [Vec<f64>; 2]) -> [f64; 2] {
-    let [kernel, slope] = room.each_mut().map(|room| &mut room[..g.len()]);
-    Arch::new().dispatch(MaternTerms { g, seen, kernel, slope });
-    [lanes(kernel, kernel, |v, _| v), lanes(slope, slope, |v, _| v)]
+/// Σ g (a + b (Σₖ mₖ − m)) e^(−√3 r) (s(x − c))² for the Matérn kernel m of one input, given the sums of all. The terms go into `room`
+/// first: the loop over them vectorises, one that sums at once does not.
+pub(super) fn matern_slope(g: &[f64], sums: &[f64], seen: Seen<'_>, factors: OfSingles, room: &mut [f64]) -> f64 {
+    let slope = &mut room[..g.len()];
+    Arch::new().dispatch(MaternTerms { g, sums, seen, factors, slope });
+    lanes(slope, slope, |v, _| v)
 }
 
 /// Σ a b.
@@ -253,13 +268,14 @@ mod tests {
             let (all, centre) = (Single::new(&x, s), [c]);
             assert_eq!(all.falls.is_empty(), s > 100.0);
             let seen = all.seen_from(0, &Single::new(&centre, s), 0);
-            let [kernel, slope] = matern_sums(&g, seen, &mut [vec![0.0; 27], vec![0.0; 27]]);
-            assert!((kernel - sum(&|x, g| g * (1.0 + r(x)) * (-r(x)).exp())).abs() < 1e-13);
-            assert!((slope - sum(&|x, g| g * (-r(x)).exp() * (s * (x - c)).powi(2))).abs() < 1e-13);
-            let mut values = vec![1.0; 27];
-            add_matern(&mut values, seen, 2.0);
-            let matern = |x: f64| 1.0 + 2.0 * (1.0 + r(x)) * (-r(x)).exp();
-            values.iter().zip(&x).for_each(|(value, x)| assert!((value - matern(*x)).abs() < 1e-13));
+            let matern = |x: f64| (1.0 + r(x)) * (-r(x)).exp();
+            let (mut sums, mut squares) = (vec![1.0; 27], vec![2.0; 27]);
+            add_matern(&mut sums, &mut squares, seen);
+            sums.iter().zip(&x).for_each(|(value, x)| assert!((value - 1.0 - matern(*x)).abs() < 1e-13));
+            squares.iter().zip(&x).for_each(|(value, x)| assert!((value - 2.0 - matern(*x).powi(2)).abs() < 1e-13));
+            // Of the sums, 1 comes from other inputs.
+            let slope = matern_slope(&g, &sums, seen, OfSingles { single: 0.7, pair: 0.2 }, &mut [0.0; 27]);
+            assert!((slope - sum(&|x, g| 0.9 * g * (-r(x)).exp() * (s * (x - c)).powi(2))).abs() < 1e-13);
             assert!((dot(&g, &x) - sum(&|x, g| g * x)).abs() < 1e-13);
         }
     }

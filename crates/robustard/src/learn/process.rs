@@ -1,5 +1,5 @@
 //! A smooth curve as a Gaussian process: lines, a part that depends on all inputs together and one that adds up curves of single
-//! inputs, with a lengthscale for each input in both parts. Its parameters are learnt from the exact evidence of some rows.
+//! inputs and surfaces of pairs of them, with a lengthscale for each input in both parts. Its parameters are learnt from the exact evidence of some rows.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use robustard_engine::math::cholesky::Factor;
 use robustard_engine::math::product::{BlockStructure, matmul, triangular_matmul};
 
 use super::curve::{Curve, Shape, column_slice};
-use super::exp::{add_matern, dot, gauss, matern, matern_sums};
+use super::exp::{OfSingles, Single, add_matern, dot, gauss, matern, matern_slope};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
 use super::straight::Straight;
@@ -19,8 +19,8 @@ use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
 const INTERCEPT_VARIANCE: f64 = 10.0;
-/// Starts of the log variances of the joint part and of the single curves, and of slopes.
-const START_LOG_VARIANCES: [f64; 2] = [0.0, -1.0];
+/// Starts of the log variances of the joint part, of the single curves and of their pairs, and of slopes.
+const START_LOG_VARIANCES: [f64; 3] = [0.0, -1.0, -1.0];
 const START_LOG_LINE_VARIANCE: f64 = -2.0;
 /// Most rounds that the straight alternative gets.
 const STRAIGHT_ROUNDS: usize = 10;
@@ -57,6 +57,9 @@ struct Room {
     /// Of the joint part alone, and its decay.
     joint: Mat<f64>,
     decay: Mat<f64>,
+    /// Sums of the kernels of single inputs, and of the products of pairs of them.
+    sums: Mat<f64>,
+    pairs: Mat<f64>,
     /// The inverse kernel matrix, then gradients by the kernel's entries and by squared distances.
     inverse: Mat<f64>,
     by_square: Mat<f64>,
@@ -92,6 +95,8 @@ impl<'a> Process<'a> {
             kernel: Mat::zeros(n, n),
             joint: Mat::zeros(n, n),
             decay: Mat::zeros(n, n),
+            sums: Mat::zeros(n, n),
+            pairs: Mat::zeros(n, n),
             inverse: Mat::zeros(n, n),
             by_square: Mat::zeros(n, n),
             factor: Factor::new(n, Par::Seq),
@@ -121,7 +126,7 @@ impl<'a> Process<'a> {
         found.into_iter().chain(singles).map(usual_of).collect()
     }
 
-    /// Log lengthscales of the joint part and of the single curves, log variances of both and of the groups of lines, log s.
+    /// Log lengthscales of the joint part and of the single curves, log variances of both, of pairs and of the groups of lines, log s.
     pub fn start(&self) -> Vec<f64> {
         let mut start = self.usual();
         start.extend(START_LOG_VARIANCES);
@@ -141,6 +146,7 @@ impl<'a> Process<'a> {
             let first = joint + self.options.singles.len();
             start[first] = limited(curve.variance);
             start[first + 1] = limited(curve.single_variance);
+            start[first + 2] = limited(curve.pair_variance);
         }
         start
     }
@@ -159,29 +165,31 @@ impl<'a> Process<'a> {
             singles: self.options.singles.clone(),
             single_scales: singles.iter().map(|l| l.exp()).collect(),
             single_variance: rest[1].exp(),
+            pair_variance: rest[2].exp(),
         };
-        let (noise_scale, variances) = rest[2..].split_last().expect("log s is the last");
+        let (noise_scale, variances) = rest[START_LOG_VARIANCES.len()..].split_last().expect("log s is the last");
         Point { curve, line_variances: variances.iter().map(|l| l.exp()).collect(), noise_scale: noise_scale.exp() }
     }
 
     /// Fills in the kernel matrix, without noise.
     fn fill_kernel(&self, point: &Point, room: &mut Room) {
         let inputs = &self.inputs;
-        let Room { kernel, joint, decay, diagonal, .. } = room;
+        let Room { kernel, joint, decay, sums, pairs, diagonal, .. } = room;
         let Point { curve, .. } = point;
         let scaled = Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| curve.scales[j] * inputs[(i, j)]);
         let squares: Vec<f64> = scaled.row_iter().map(|row| row.squared_norm_l2()).collect();
         self.products(joint, &scaled);
         self.products(kernel, &self.lines(inputs.as_ref(), point));
         let singles = curve.singles(&self.columns(), self.target.len());
-        let mut parts: Vec<[&mut [f64]; 3]> = kernel
+        let factors = curve.of_singles();
+        let mut parts: Vec<[&mut [f64]; 5]> = kernel
             .col_iter_mut()
-            .zip(joint.col_iter_mut())
-            .zip(decay.col_iter_mut())
-            .map(|((kernel, joint), decay)| [kernel, joint, decay].map(column_slice))
+            .zip(joint.col_iter_mut().zip(decay.col_iter_mut()))
+            .zip(sums.col_iter_mut().zip(pairs.col_iter_mut()))
+            .map(|((kernel, (joint, decay)), (sums, pairs))| [kernel, joint, decay, sums, pairs].map(column_slice))
             .collect();
-        parts.par_iter_mut().enumerate().for_each(|(j, [kernel, joint, decay])| {
-            let (kernel, joint, decay) = (&mut kernel[j..], &mut joint[j..], &mut decay[j..]);
+        parts.par_iter_mut().enumerate().for_each(|(j, columns)| {
+            let [kernel, joint, decay, sums, pairs] = columns.each_mut().map(|column| &mut column[j..]);
             let own = squares[j];
             joint
                 .iter_mut()
@@ -192,9 +200,14 @@ impl<'a> Process<'a> {
                 Shape::Matern => matern(joint, decay),
                 Shape::Gauss => gauss(joint, decay),
             }
-            kernel.iter_mut().zip(&*joint).for_each(|(k, joint)| *k += curve.variance * joint + INTERCEPT_VARIANCE);
-            for single in &singles {
-                add_matern(kernel, single.seen_from(j, single, j), curve.single_variance);
+            sums.fill(0.0);
+            pairs.fill(0.0);
+            singles.iter().for_each(|single| add_matern(sums, pairs, single.seen_from(j, single, j)));
+            let OfSingles { single, pair } = factors;
+            for ((k, joint), (sum, pairs)) in kernel.iter_mut().zip(&*joint).zip(sums.iter().zip(pairs)) {
+                // So far the sum of squares.
+                *pairs = 0.5 * (sum * sum - *pairs);
+                *k += curve.variance * joint + single * sum + pair * *pairs + INTERCEPT_VARIANCE;
             }
         });
         diagonal.iter_mut().enumerate().for_each(|(j, diagonal)| *diagonal = kernel[(j, j)]);
@@ -264,7 +277,8 @@ impl<'a> Process<'a> {
     fn gather(&self, point: &Point, room: &mut Room, solved: &[f64]) -> Vec<f64> {
         let (n, p) = (self.target.len(), self.inputs.ncols());
         let Point { curve, line_variances, .. } = point;
-        let Room { inverse, joint, decay, by_square, .. } = room;
+        let Room { inverse, joint, decay, sums, pairs, by_square, .. } = room;
+        let factors = curve.of_singles();
         let singles = curve.singles(&self.columns(), n);
         let fall = match curve.shape {
             Shape::Matern => -3.0 * curve.variance,
@@ -275,35 +289,35 @@ impl<'a> Process<'a> {
             .zip(by_square.col_iter_mut())
             .map(|(inverse, by_square)| [inverse, by_square].map(column_slice))
             .collect();
-        let sums: Vec<(f64, Vec<f64>)> = parts
+        let totals: Vec<([f64; 3], Vec<f64>)> = parts
             .par_iter_mut()
             .enumerate()
             .map_init(
-                || [vec![0.0; n], vec![0.0; n]],
+                || vec![0.0; n],
                 |room, (j, [slopes, by_square])| {
                     let (slopes, by_square) = (&mut slopes[j..], &mut by_square[j..]);
-                    let [joint, decay] = [&*joint, &*decay].map(|matrix| &matrix.col_as_slice(j)[j..]);
+                    let [joint, decay, sums, pairs] =
+                        [&*joint, &*decay, &*sums, &*pairs].map(|matrix| &matrix.col_as_slice(j)[j..]);
                     // ½(K⁻¹ − ααᵀ); off the diagonal for both triangles.
                     let own = solved[j];
                     slopes.iter_mut().zip(&solved[j..]).for_each(|(slope, solved)| *slope -= solved * own);
                     slopes[0] *= 0.5;
-                    let mut of_singles = vec![0.0; singles.len() + 1];
-                    for (k, single) in singles.iter().enumerate() {
-                        let [kernel, slope] = matern_sums(slopes, single.seen_from(j, single, j), room);
-                        of_singles[k] = -3.0 * curve.single_variance * slope;
-                        of_singles[singles.len()] += curve.single_variance * kernel;
-                    }
+                    let of_single = |single: &Single<'_>| {
+                        -3.0 * matern_slope(slopes, sums, single.seen_from(j, single, j), factors, room)
+                    };
+                    let of_singles: Vec<f64> = singles.iter().map(of_single).collect();
                     let terms = slopes.iter().zip(decay);
                     by_square.iter_mut().zip(terms).for_each(|(by_square, (g, d))| *by_square = fall * g * d);
-                    (curve.variance * dot(slopes, joint), of_singles)
+                    let parts = [(curve.variance, joint), (factors.single, sums), (factors.pair, pairs)];
+                    (parts.map(|(factor, kernel)| factor * dot(slopes, kernel)), of_singles)
                 },
             )
             .collect();
-        let mut of_singles = vec![0.0; singles.len() + 1];
-        for (_, sums) in &sums {
-            of_singles.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+        let (mut of_singles, mut of_variances) = (vec![0.0; singles.len()], [0.0; 3]);
+        for (variances, own) in &totals {
+            of_singles.iter_mut().zip(own).for_each(|(total, own)| *total += own);
+            of_variances.iter_mut().zip(variances).for_each(|(total, own)| *total += own);
         }
-        let of_joint: f64 = sums.iter().map(|(joint, _)| joint).sum();
         // Σ w(x − x′)² over pairs is Σ (w + wᵀ) x² − 2 Σ w x x′.
         let mut weight = vec![0.0; n];
         for j in 0..n {
@@ -332,9 +346,8 @@ impl<'a> Process<'a> {
             let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
             gradient[lengthscale] += curve.scales[k].powi(2) * (squares - 2.0 * apart[k]);
         }
-        gradient.extend_from_slice(&of_singles[..singles.len()]);
-        gradient.push(of_joint);
-        gradient.push(of_singles[singles.len()]);
+        gradient.extend(of_singles);
+        gradient.extend(of_variances);
         let mut of_lines = vec![0.0; line_variances.len()];
         for (&group, own) in self.options.lines.iter().zip(&lines) {
             of_lines[group] += line_variances[group] * own;
@@ -599,7 +612,7 @@ pub(super) mod tests {
         };
         let mut parameters = process.start();
         let last = parameters.len() - 3;
-        parameters[last - 2..last].fill(-60.0);
+        parameters[last - 3..last].fill(-60.0);
         parameters[last..].copy_from_slice(&[-0.3, 0.4, 0.2]);
         let whole = process.evaluate(&parameters, &variance).unwrap();
         let own = lines.evaluate(&[-0.3, 0.4, 0.2], &variance).unwrap();
