@@ -130,11 +130,13 @@ struct Comparison {
 }
 
 fn compare(work: &Work<'_>, plain: &InUnits, other: &InUnits) -> Comparison {
-    let gains: Vec<f64> = other.densities.iter().zip(&plain.densities).map(|(other, plain)| other - plain).collect();
     // Rows that are wrong for one fit only may be right: with the same noise for all, large errors are taken for wrong ones.
+    let is_wrong: Vec<bool> =
+        plain.is_wrong.iter().zip(&other.is_wrong).map(|(plain, other)| *plain && *other).collect();
+    let gains = other.densities.iter().zip(&plain.densities).zip(&is_wrong).filter(|(_, wrong)| !**wrong);
+    let gains: Vec<f64> = gains.map(|((other, plain), _)| other - plain).collect();
     let mut say = work.say();
-    let wrong = plain.is_wrong.iter().zip(&other.is_wrong).map(|(plain, other)| *plain && *other);
-    say.iter_mut().zip(wrong).filter(|(_, wrong)| *wrong).for_each(|(say, _)| *say = 0.0);
+    say.iter_mut().zip(&is_wrong).filter(|(_, wrong)| **wrong).for_each(|(say, _)| *say = 0.0);
     let (more, standard_error) = explained_more(work.dataset.target(), &say, [&other.errors, &plain.errors]);
     let squares = |errors: &[f64]| errors.iter().zip(&say).map(|(error, say)| say * error * error).sum::<f64>();
     let has_no_larger_errors =
