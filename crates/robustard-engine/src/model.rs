@@ -333,6 +333,20 @@ impl FittedModel {
         Ok(self.covariance.bilinear_forms(rows.as_ref()))
     }
 
+    /// Covariance of the weights with the regression function at rows, which are the columns of a d × m matrix: d × m, 0 for columns
+    /// that are left out.
+    pub fn weight_covariance(&self, rows: MatRef<'_, f64>) -> Result<Mat<f64>, PredictError> {
+        self.check_rows(rows)?;
+        let active = &self.active_columns;
+        let part = Mat::from_fn(active.len(), rows.ncols(), |j, i| rows[(active[j], i)]);
+        let part = self.covariance.times(part.as_ref());
+        let mut covariance = Mat::zeros(rows.nrows(), rows.ncols());
+        for (j, &column) in active.iter().enumerate() {
+            (0..rows.ncols()).for_each(|i| covariance[(column, i)] = part[(j, i)]);
+        }
+        Ok(covariance)
+    }
+
     /// Predicts the rows of an m × d design matrix with the model's base noise.
     pub fn predict(&self, design: MatRef<'_, f64>) -> Result<Prediction, PredictError> {
         self.predict_with(design, self.base_noise)

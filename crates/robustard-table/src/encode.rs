@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use arrow_schema::DataType;
-use robustard::Column as Numbers;
 use robustard::faer::ColRef;
+use robustard::{Column as Numbers, InputColumn, InputKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TableError;
@@ -261,6 +261,23 @@ impl Encoder {
             next += 1;
         }
         labels
+    }
+
+    /// The columns, with the encoded columns that stand for each.
+    pub fn input_columns(&self) -> Vec<InputColumn> {
+        let mut next = 0;
+        let column = |Column { name, kind }: &Column| {
+            let (kind, count) = match kind {
+                ColumnKind::ImputedNumber { median, indicator: true } => {
+                    (InputKind::NumberOrMissing { filled: *median }, 2)
+                }
+                ColumnKind::Number | ColumnKind::ImputedNumber { .. } => (InputKind::Number, 1),
+                ColumnKind::Category { levels } => (InputKind::Category { levels: levels.clone() }, levels.len() + 1),
+            };
+            next += count;
+            InputColumn::new(name, (next - count..next).collect(), kind)
+        };
+        self.columns.iter().map(column).collect()
     }
 
     /// Encodes the inputs of a table. Rows of `required` (target, weights) that are NaN count as missing, too.

@@ -148,7 +148,8 @@ impl Encoder {
             if is_whole { values } else { rows.iter().map(|&row| values[row]).collect() }
         };
         let mut dataset = Dataset::from_columns(columns, kept(target))?;
-        dataset = dataset.with_names(self.names())?.with_groups(&self.groups())?;
+        dataset =
+            dataset.with_names(self.names())?.with_groups(&self.groups())?.with_input_columns(self.input_columns())?;
         if let Some(weights) = weights {
             dataset = dataset.with_weights(kept(weights))?;
         }

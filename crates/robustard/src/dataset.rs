@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 use faer::{ColRef, Mat, MatRef};
 use thiserror::Error;
 
+use crate::input_column::{InputColumn, InputKind};
+
 /// Largest weight of a row, and the inverse of the smallest.
 const LARGEST_WEIGHT: f64 = 1e100;
 /// Rows looked at together: columns of any layout are then read through the cache once.
@@ -36,6 +38,10 @@ pub enum DatasetError {
         .row + 1
     )]
     BadWeight { row: usize, value: f64 },
+    #[error(
+        "column '{name}' is said to have other inputs than its kind has, or than there are; give the numbers of its inputs"
+    )]
+    InputColumn { name: String },
     #[error("there are {columns} inputs but {labels} {what}; give one per input")]
     LabelCount { columns: usize, labels: usize, what: &'static str },
 }
@@ -81,6 +87,7 @@ pub struct Dataset<'a> {
     names: Vec<String>,
     copies: OnceLock<Vec<usize>>,
     levels: OnceLock<Vec<Option<usize>>>,
+    input_columns: OnceLock<Vec<InputColumn>>,
 }
 
 impl<'a> Dataset<'a> {
@@ -106,6 +113,7 @@ impl<'a> Dataset<'a> {
             names,
             copies: OnceLock::new(),
             levels: OnceLock::new(),
+            input_columns: OnceLock::new(),
         };
         dataset.check()?;
         Ok(dataset)
@@ -132,6 +140,19 @@ impl<'a> Dataset<'a> {
         self.groups = labels.to_vec();
         self.levels = OnceLock::new();
         Ok(self)
+    }
+
+    /// The columns of the table that the inputs stand for; by default every input is one, and the levels of a category are one together.
+    pub fn with_input_columns(mut self, columns: Vec<InputColumn>) -> Result<Self, DatasetError> {
+        let labels = columns.iter().map(|column| column.inputs.len()).sum();
+        self.check_labels(labels, "inputs of columns")?;
+        match columns.iter().find(|column| !column.is_consistent(self.input_count())) {
+            Some(column) => Err(DatasetError::InputColumn { name: column.name.clone() }),
+            None => {
+                self.input_columns = columns.into();
+                Ok(self)
+            }
+        }
     }
 
     /// What the inputs are called.
@@ -288,7 +309,32 @@ impl<'a> Dataset<'a> {
             copies: OnceLock::new(),
             // What is a level in all rows is one in some.
             levels: self.levels().to_vec().into(),
+            input_columns: self.input_columns().to_vec().into(),
         }
+    }
+
+    /// The columns of the table that the inputs stand for.
+    pub fn input_columns(&self) -> &[InputColumn] {
+        self.input_columns.get_or_init(|| {
+            let mut columns: Vec<InputColumn> = Vec::new();
+            let mut of_category: HashMap<usize, usize> = HashMap::new();
+            for (input, (name, category)) in self.names.iter().zip(self.levels()).enumerate() {
+                let known = category.and_then(|category| of_category.get(&category).copied());
+                match (category, known.map(|place| &mut columns[place])) {
+                    (_, Some(InputColumn { inputs, kind: InputKind::Category { levels }, .. })) => {
+                        inputs.push(input);
+                        levels.push(name.clone());
+                    }
+                    (Some(category), _) => {
+                        of_category.insert(*category, columns.len());
+                        let kind = InputKind::Category { levels: vec![name.clone()] };
+                        columns.push(InputColumn::new(format!("group {category}"), vec![input], kind));
+                    }
+                    (None, _) => columns.push(InputColumn::new(name.clone(), vec![input], InputKind::Number)),
+                }
+            }
+            columns
+        })
     }
 
     /// For each input the category, by its group label, that it is a level of: a group of several inputs that are 0 or 1.

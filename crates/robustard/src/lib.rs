@@ -49,9 +49,11 @@ mod control;
 mod dataset;
 mod design;
 mod diagnostics;
+mod effects;
 mod error;
 pub mod features;
 mod fitted;
+mod input_column;
 mod learn;
 mod quality;
 mod range;
@@ -70,7 +72,11 @@ pub use control::{Control, ControlError, Progress, Stage};
 pub use dataset::{Column, Dataset, DatasetError};
 pub use design::{Beyond, Design};
 pub use diagnostics::Diagnostics;
+pub use effects::{
+    Collinear, ColumnEffect, ColumnValue, EffectPoint, Effects, Explanation, Interaction, SimilarRow, Standing,
+};
 pub use error::Error;
+pub use input_column::{InputColumn, InputKind};
 pub use quality::Quality;
 pub use range::Range;
 pub use recipe::{Choice, IntervalRows, Options, Recipe, RecipeError, suggestion};

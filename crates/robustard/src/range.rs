@@ -50,6 +50,12 @@ impl Range {
         range
     }
 
+    /// The range of some inputs.
+    pub(crate) fn some(&self, inputs: &[usize]) -> Self {
+        let of = |values: &[f64]| inputs.iter().map(|&input| values[input]).collect();
+        Self { low: of(&self.low), high: of(&self.high), margin: self.margin }
+    }
+
     /// Whether inputs are held at the border.
     pub(crate) fn ends_at_the_border(&self) -> bool {
         self.margin == 0.0

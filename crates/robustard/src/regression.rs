@@ -12,6 +12,7 @@ use crate::control::{Control, Progress, Stage, par};
 use crate::dataset::Dataset;
 use crate::design::{Beyond, Design};
 use crate::diagnostics::Diagnostics;
+use crate::effects::{Background, Effects, Explanation, KnownEffects, SimilarRow};
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
 use crate::quality::Quality;
@@ -39,7 +40,10 @@ pub fn fit(dataset: &Dataset<'_>, recipe: &Recipe, control: &Control) -> Result<
         let paths = candidate.paths();
         let status = if control.is_stopped() { Status::Interrupted } else { candidate.fit.model.status() };
         let recipe = recipe.clone();
-        Ok(Regression { recipe, fit: candidate.fit, selection, paths, status, elapsed: started.elapsed() })
+        let background = Background::of(dataset, &candidate.fit.set_aside, recipe.seed());
+        let elapsed = started.elapsed();
+        let effects = KnownEffects::default();
+        Ok(Regression { recipe, fit: candidate.fit, selection, paths, status, elapsed, background, effects })
     })
 }
 
@@ -53,6 +57,9 @@ pub struct Regression {
     paths: Paths,
     status: Status,
     elapsed: Duration,
+    background: Background,
+    #[serde(skip)]
+    effects: KnownEffects,
 }
 
 /// Predictions of rows, in the target's units.
@@ -191,6 +198,30 @@ impl Regression {
         let rows = self.fit.model.rows().weight.iter().zip(&self.diagnostics().flagged);
         let weight: Vec<f64> = rows.map(|(weight, flagged)| if *flagged { 0.0 } else { *weight }).collect();
         self.fit.coverages(levels, &weight)
+    }
+
+    /// What each column does to predictions; worked out once.
+    pub fn effects(&self) -> &Effects {
+        self.effects.get(&self.fit, &self.background)
+    }
+
+    /// What each column contributes to the predictions of rows of inputs (m × p), in the target's units.
+    pub fn explain(&self, inputs: MatRef<'_, f64>) -> Result<Vec<Explanation>, Error> {
+        self.fit.design.check(inputs)?;
+        Ok(self.effects().explain(&self.fit, &self.background, inputs))
+    }
+
+    /// The training rows, of up to 1000 that the model keeps, whose targets have most weight in the prediction of a row of inputs (1 × p).
+    pub fn similar_rows(&self, inputs: MatRef<'_, f64>, most: usize) -> Result<Vec<SimilarRow>, Error> {
+        self.fit.design.check(inputs)?;
+        Ok(self.background.similar(&self.fit, inputs, most))
+    }
+
+    /// How unusual each column's value is in a row of inputs (1 × p) among the training rows that the model keeps: of a number, its
+    /// distance from the median in robust standard deviations; of a category, the same for a level as rare.
+    pub fn unusual(&self, inputs: MatRef<'_, f64>) -> Result<Vec<f64>, Error> {
+        self.fit.design.check(inputs)?;
+        Ok(self.background.unusual(inputs))
     }
 
     /// Log evidence of the target, in its units.
@@ -353,6 +384,9 @@ impl Regression {
     /// Whether all parts fit together, as they do in every fitted regression but perhaps not in a file.
     pub fn check(&self) -> Result<(), String> {
         self.fit.check()?;
+        if !self.background.is_consistent(self.fit.design.input_names().len(), self.row_count()) {
+            return Err("its parts are of different sizes".to_owned());
+        }
         let iterations = self.paths.iterations.len();
         let fits = |path: &robustard_engine::solver::Path| path.relevance.len() == iterations;
         let agree = self.paths.groups.iter().all(fits)

@@ -23,8 +23,9 @@ const ENGINE: [&str; 15] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 20] = [
+const LAYER: [&str; 22] = [
     "control",
+    "input_column",
     "dataset",
     "range",
     "scaling",
@@ -39,6 +40,7 @@ const LAYER: [&str; 20] = [
     "diagnostics",
     "quality",
     "fitted",
+    "effects",
     "work",
     "selection",
     "regression",

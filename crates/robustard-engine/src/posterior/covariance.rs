@@ -102,7 +102,39 @@ fn image(matrix: MatRef<'_, f64>, of: MatRef<'_, f64>) -> Mat<f64> {
     image
 }
 
+impl SampleSpaceCovariance {
+    /// Σa: of the free columns Γ⁻¹a_z − Wᵀ W a_z − Gᵀ v, of the others v = L_M⁻ᵀ L_M⁻¹ u.
+    fn times(&self, rows: MatRef<'_, f64>) -> Mat<f64> {
+        let [(_, prior), (_, explained), (_, fixed)]: [_; 3] =
+            self.images(rows).try_into().expect("there are three images");
+        let (z, f) = (self.free.len(), self.fixed.len());
+        let factor = MatRef::from_column_major_slice(&self.factor, self.rows, z);
+        let gain = MatRef::from_column_major_slice(&self.fixed_gain, f, z);
+        let inverse = MatRef::from_column_major_slice(&self.fixed_inverse_factor, f, f);
+        let of_fixed = image(inverse.transpose(), fixed.as_ref());
+        let taken = image(factor.transpose(), explained.as_ref()) + image(gain.transpose(), of_fixed.as_ref());
+        let mut product = Mat::zeros(rows.nrows(), rows.ncols());
+        for i in 0..rows.ncols() {
+            for (k, &place) in self.free.iter().enumerate() {
+                product[(place, i)] = self.prior_variance[k].sqrt() * prior[(k, i)] - taken[(k, i)];
+            }
+            self.fixed.iter().enumerate().for_each(|(k, &place)| product[(place, i)] = of_fixed[(k, i)]);
+        }
+        product
+    }
+}
+
 impl Covariance {
+    /// Σa for each column a of the d × m matrix `rows`.
+    pub fn times(&self, rows: MatRef<'_, f64>) -> Mat<f64> {
+        match self {
+            Self::WeightSpace { inverse_factor } => {
+                image(inverse_factor.transpose(), image(inverse_factor.as_ref(), rows).as_ref())
+            }
+            Self::SampleSpace(parts) => parts.times(rows),
+        }
+    }
+
     /// Whether the parts agree about the number of weights.
     pub fn is_consistent(&self, weights: usize) -> bool {
         match self {

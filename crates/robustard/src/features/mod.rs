@@ -3,6 +3,7 @@
 //! A [`FeatureKind`] says which features, a [`FeatureMap`] is what was learnt of them and is applied unchanged to new rows. Every
 //! kind has a file of its own, with a type for the kind (`Kind`) and one for the map (`Map`), and one line in the list below.
 
+mod exchange;
 mod fourier;
 mod kernel;
 mod lengthscale;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use crate::learn::{Curve, Fourier, Shape};
+pub(crate) use exchange::{Exchanged, Exchanger};
 pub use fourier::{FourierKind, FourierMap};
 pub use kernel::{KernelKind, KernelMap};
 pub use lengthscale::{Lengthscale, LengthscaleError};

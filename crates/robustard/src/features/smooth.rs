@@ -227,6 +227,39 @@ impl SmoothMap {
         &self.curve
     }
 
+    /// The centres, one per row.
+    pub(super) fn centres(&self) -> MatRef<'_, f64> {
+        MatRef::from_row_major_slice(&self.centres, self.size(), self.inputs())
+    }
+
+    /// Standardized rows as the curve takes them.
+    pub(super) fn held(&self, inputs: MatRef<'_, f64>) -> Mat<f64> {
+        self.range.hold(inputs)
+    }
+
+    /// The same of some inputs alone.
+    pub(super) fn held_inputs(&self, inputs: &[usize], values: MatRef<'_, f64>) -> Mat<f64> {
+        self.range.some(inputs).hold(values)
+    }
+
+    /// Features of rows, by their inputs and covariances with the centres (columns), or of sums of such rows.
+    pub(super) fn features_of(&self, basis: MatRef<'_, f64>) -> Mat<f64> {
+        let (p, m) = (self.inputs(), self.size());
+        let mut features = basis.to_owned();
+        triangular_matmul(
+            features.as_mut().subrows_mut(p, m),
+            BlockStructure::Rectangular,
+            Accum::Replace,
+            self.inverse_factor.matrix(),
+            BlockStructure::TriangularLower,
+            basis.subrows(p, m),
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+        features
+    }
+
     /// Number of centres.
     fn size(&self) -> usize {
         self.centres.len() / self.inputs().max(1)

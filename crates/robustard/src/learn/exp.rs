@@ -225,7 +225,7 @@ pub(super) fn matern_slope(g: &[f64], sums: &[f64], seen: Seen<'_>, factors: OfS
 }
 
 /// Σ a b.
-pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes(a, b, |a, b| a * b)
 }
 

@@ -7,6 +7,7 @@
 
 mod curve;
 mod descent;
+mod exchange;
 mod exp;
 mod fourier;
 mod frequencies;
@@ -18,6 +19,8 @@ mod straight;
 use std::ops::Range;
 
 pub use curve::{Curve, Shape};
+pub(crate) use exchange::{Exchange, Values as ExchangedValues};
+pub(crate) use exp::dot;
 pub(crate) use fourier::{FourierOptions, learn_fourier};
 pub use frequencies::Fourier;
 pub(crate) use relevance::{Relevance, normal_scores, relevance};

@@ -1,0 +1,94 @@
+//! Training rows that a model keeps, over which effects are averaged.
+
+use faer::{Mat, MatRef};
+use rand::SeedableRng;
+use rand::seq::index::sample;
+use rand_chacha::ChaCha8Rng;
+use robustard_engine::math::order::median;
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Dataset;
+use crate::input_column::{InputColumn, InputKind};
+use crate::scaling::MEDIAN_TO_DEVIATION;
+
+/// Most rows kept, and most numbers; but at least so many rows.
+const MOST_ROWS: usize = 1000;
+const MOST_NUMBERS: usize = 100_000;
+const LEAST_ROWS: usize = 100;
+
+/// An even sample of the training rows that were not set aside, and the columns of their table.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct Background {
+    pub columns: Vec<InputColumn>,
+    /// Which training rows, in random order.
+    pub rows: Vec<usize>,
+    /// Their inputs, row after row, in the user's units.
+    inputs: Vec<f64>,
+}
+
+impl Background {
+    pub fn of(dataset: &Dataset<'_>, set_aside: &[usize], seed: u64) -> Self {
+        let (n, p) = (dataset.row_count(), dataset.input_count());
+        let most = (MOST_NUMBERS / p.max(1)).clamp(LEAST_ROWS, MOST_ROWS);
+        // Some more are drawn, in place of those set aside.
+        let drawn = n.min(most + set_aside.len());
+        let mut is_aside = vec![false; n];
+        set_aside.iter().for_each(|&row| is_aside[row] = true);
+        let drawn = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, drawn).into_vec();
+        let rows: Vec<usize> = drawn.into_iter().filter(|&row| !is_aside[row]).take(most).collect();
+        let columns: Vec<_> = dataset.columns().collect();
+        let inputs = rows.iter().flat_map(|&row| columns.iter().map(move |column| column[row])).collect();
+        Self { columns: dataset.input_columns().to_vec(), rows, inputs }
+    }
+
+    /// The first rows.
+    pub fn inputs(&self, rows: usize) -> Mat<f64> {
+        let p = self.inputs.len() / self.rows.len().max(1);
+        MatRef::from_row_major_slice(&self.inputs[..rows * p], rows, p).to_owned()
+    }
+
+    /// How unusual each column's value is in a row: distance from the median in robust standard deviations, or of a level as rare.
+    pub fn unusual(&self, row: MatRef<'_, f64>) -> Vec<f64> {
+        let known = self.inputs(self.rows.len());
+        let of = |column: &InputColumn| {
+            let first = column.inputs[0];
+            let tail = match &column.kind {
+                InputKind::Category { .. } => {
+                    let is_alike = |k: &usize| column.inputs.iter().all(|&input| known[(*k, input)] == row[(0, input)]);
+                    (0..known.nrows()).filter(is_alike).count()
+                }
+                InputKind::NumberOrMissing { .. } if row[(0, column.inputs[1])] == 1.0 => {
+                    (0..known.nrows()).filter(|&k| known[(k, column.inputs[1])] == 1.0).count()
+                }
+                _ => return robust_distance(known.col_as_slice(first), row[(0, first)]),
+            };
+            // A share of rows, as the two tails of a normal density.
+            let share = (tail as f64 + 0.5) / (known.nrows() as f64 + 1.0);
+            (-2.0 * share.min(1.0).ln()).sqrt()
+        };
+        self.columns.iter().map(of).collect()
+    }
+
+    /// Whether all parts fit together, as they do unless they come from a damaged file.
+    pub fn is_consistent(&self, inputs: usize, rows: usize) -> bool {
+        self.inputs.len() == self.rows.len() * inputs
+            && self.rows.iter().all(|&row| row < rows)
+            && self.columns.iter().all(|column| column.is_consistent(inputs))
+    }
+}
+
+/// Distance of a value from the median, in half widths of the middle half of the values, scaled as for a normal density.
+fn robust_distance(values: &[f64], value: f64) -> f64 {
+    let middle = median(values);
+    let off: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+    let mut scale = MEDIAN_TO_DEVIATION * median(&off);
+    if scale == 0.0 {
+        // More than half of the rows have one value.
+        scale = (off.iter().map(|off| off * off).sum::<f64>() / off.len().max(1) as f64).sqrt();
+    }
+    match (value - middle).abs() {
+        0.0 => 0.0,
+        far if scale > 0.0 => far / scale,
+        _ => f64::MAX,
+    }
+}
