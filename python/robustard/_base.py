@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
 from os import PathLike, fspath
 from typing import Any
 
@@ -98,6 +100,162 @@ class Regression(Core):
         }
         return self._result_frame(columns)
 
+    # ---- effects ----------------------------------------------------------------------------------------------
+
+    def effects(self, column: str | None = None) -> Any:
+        """Say how each column acts: its main effect, other columns averaged over the training rows.
+
+        Parameters
+        ----------
+        column : str, optional
+            Only this column.
+
+        Returns
+        -------
+        data frame
+            Of the kind that `fit` was given (pandas for arrays), one line per value of a column, most important columns first: `column`, `value`, `effect` (prediction at the value less the
+            average, in the target's units), `std_error`, `lower` and `upper` (a 95% interval) and `share_of_rows`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from robustard import JointARD
+        >>> x = np.linspace(-1, 1, 50)
+        >>> effects = JointARD().fit(x.reshape(-1, 1), 3 * x).effects()
+        >>> effects["effect"].iloc[[0, -1]].round(2).tolist()
+        [-3.0, 3.0]
+        """
+        check_is_fitted(self)
+        known = sorted(self._effects["columns"], key=lambda effect: -effect["importance"])
+        if column is not None:
+            known = [effect for effect in known if effect["name"] == column]
+            if not known:
+                raise ValueError(f"the model has no column {column!r}; it has {', '.join(self._fitted.columns)}")
+        lines = [
+            (
+                effect["name"],
+                point["value"],
+                point["effect"],
+                point["error"],
+                point["effect"] - 1.96 * point["error"],
+                point["effect"] + 1.96 * point["error"],
+                point["weight"],
+            )
+            for effect in known
+            for point in effect["points"]
+        ]
+        return self._table(("column", "value", "effect", "std_error", "lower", "upper", "share_of_rows"), lines)
+
+    def importances(self) -> Any:
+        """Say how much each column matters.
+
+        Returns
+        -------
+        data frame
+            Of the kind that `fit` was given (pandas for arrays), one line per column, most important first: `column`, `importance` (share of the variance of predictions, as
+            `feature_importances_`), `loss` and `loss_error` (what the leave-one-out R² loses where the column is not known, and the
+            standard error), `interacting` (how much of its part is together with other columns), `direction` (correlation of value and
+            effect of a number) and `standing` ('clear', 'negligible' or 'dropped').
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from robustard import JointARD
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> JointARD().fit(X, X[:, 1]).importances()["column"].tolist()
+        ['x1', 'x0']
+        """
+        check_is_fitted(self)
+        names = ("importance", "loss", "loss_error", "interacting", "direction", "standing")
+        known = sorted(self._effects["columns"], key=lambda effect: -effect["importance"])
+        lines = [(effect["name"], *(effect[name] for name in names)) for effect in known]
+        return self._table(("column", *names), lines)
+
+    def _table(self, names: Sequence[str], lines: list[tuple[Any, ...]]) -> Any:
+        """A data frame of the kind that was given to fit. Values of a column are numbers, or texts if one of them is."""
+        kind = self._training[1] if hasattr(self, "_training") else None
+
+        def column(values: list[Any]) -> npt.NDArray[Any]:
+            if any(isinstance(value, str) for value in values):
+                return np.array([value if value is None else str(value) for value in values], dtype=object)
+            return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+        return _frames.make(kind, {name: column([line[k] for line in lines]) for k, name in enumerate(names)})
+
+    def interactions(self) -> Any:
+        """Say which pairs of columns act together most.
+
+        Returns
+        -------
+        data frame
+            Of the kind that `fit` was given (pandas for arrays), one line per pair of values, strongest pairs of columns first:
+            `column`, `value`, `other_column`, `other_value`, `effect` (what is added to the two main effects, in the target's units)
+            and `share` (of the variance of predictions that the pair carries).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from robustard import JointARD
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> pairs = JointARD().fit(X, X[:, 0] * X[:, 2]).interactions()
+        >>> pairs[["column", "other_column"]].values.tolist()[0]
+        ['x0', 'x2']
+        """
+        check_is_fitted(self)
+        names = [effect["name"] for effect in self._effects["columns"]]
+        lines = [
+            (names[pair["columns"][0]], first, names[pair["columns"][1]], other, effect, pair["share"])
+            for pair in self._effects["interactions"]
+            for first, row in zip(pair["values"][0], pair["effect"], strict=True)
+            for other, effect in zip(pair["values"][1], row, strict=True)
+        ]
+        return self._table(("column", "value", "other_column", "other_value", "effect", "share"), lines)
+
+    def explain(self, X: Any) -> Any:
+        """Say what each column contributes to each prediction.
+
+        Half of the change by the column alone, the others averaged over the training rows, and half of the change by it when all others
+        are known: Shapley values where columns act alone or in pairs.
+
+        Parameters
+        ----------
+        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+            The inputs.
+
+        Returns
+        -------
+        data frame
+            Of the kind that X is (pandas for arrays), one line per row: `average`, the average prediction, one column for each column
+            of the model, and `prediction`, their sum. Rows with missing inputs are NaN if `missing="drop"`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from robustard import JointARD
+        >>> X = np.random.default_rng(0).normal(size=(100, 2))
+        >>> model = JointARD().fit(X, 3 * X[:, 1])
+        >>> why = model.explain(X[:2])
+        >>> bool(np.allclose(why["average"] + why["x0"] + why["x1"], model.predict(X[:2])))
+        True
+        """
+        check_is_fitted(self)
+        given, kind, _ = self._inputs(X, reset=False)
+        frame, rows = self._new_frame(X)
+        result = self._fitted.explain(frame, self._threads())
+        for note in result["notes"]:
+            warnings.warn(note, UserWarning, stacklevel=2)
+
+        def whole(values: Floats) -> Floats:
+            all_rows = np.full(rows, np.nan)
+            all_rows[result["rows"]] = values
+            return all_rows
+
+        contributions = result["contributions"]
+        columns = {"average": np.full(rows, result["average"])}
+        columns |= {name: whole(contributions[:, place]) for place, name in enumerate(self._fitted.columns)}
+        columns["prediction"] = whole(result["prediction"])
+        return _frames.make(kind, columns, given.index if kind == "pandas" else None)
+
     # ---- pictures and files -----------------------------------------------------------------------------------
 
     def report(self, path: str | PathLike[str], X: Any = None, y: Any = None, sample_weight: Any = None) -> None:
@@ -171,13 +329,40 @@ class Regression(Core):
             raise ImportError("plots need matplotlib: pip install 'robustard[plot]'") from error
         return getattr(_plots, name)(self, *arguments, ax=ax)
 
+    def plot_effects(self, columns: list[str] | None = None, most: int = 6, ax: Any = None) -> Any:
+        """Plot how columns act: main effects with 95% intervals, and where the training rows are.
+
+        Parameters
+        ----------
+        columns : list of str, optional
+            Which columns; the most important ones if none are given.
+        most : int, default=6
+            How many, if none are given.
+        ax : matplotlib Axes, optional
+            Where to draw one column; a new figure with one picture per column if none is given.
+
+        Returns
+        -------
+        list of matplotlib Axes
+            Where it was drawn.
+
+        Examples
+        --------
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> from robustard import JointARD
+        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
+        >>> [ax] = model.plot_effects()
+        """
+        return self._plot("effects", columns, most, ax=ax)
+
     def plot_features(self, most: int = 30, ax: Any = None) -> Any:
-        """Plot the coefficients of the most relevant features with their 95% intervals.
+        """Plot the coefficients of linear features with their 95% intervals; of others, the importance of columns.
 
         Parameters
         ----------
         most : int, default=30
-            How many features.
+            How many of them.
         ax : matplotlib Axes, optional
             Where to draw; a new figure if none is given.
 

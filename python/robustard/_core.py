@@ -219,39 +219,56 @@ class Core(Data):
 
     @cached_property
     def _coefficients(self) -> dict[str, Any]:
+        if self._model().is_curve:
+            raise AttributeError("a curve has no coefficients; effects() says how each column acts")
         return self._model().coefficients()
 
     @cached_property
     def coef_names_(self) -> list[str]:
-        """What the coefficients belong to."""
+        """What the weights belong to."""
         centres = self._model().centre_rows()
         names: list[str] = self._coefficients["names"]
         # Rows are counted from 0 here, and those of the table.
         return names if centres is None else [f"row {row}" for row in self._rows[centres]]
 
     @cached_property
-    def coef_(self) -> Floats:
+    def weights_(self) -> Floats:
         """Weights of the features."""
-        coefficients: Floats = self._coefficients["coefficient"]
-        return coefficients
+        weights: Floats = self._coefficients["coefficient"]
+        return weights
+
+    @cached_property
+    def coef_(self) -> Floats:
+        """Coefficients of the inputs, of linear features."""
+        if not self._model().is_linear:
+            raise AttributeError(
+                f"{self._model().features} features have no coefficients of inputs; effects() says how each column acts, and "
+                "weights_ has the weights of features"
+            )
+        return self.weights_
 
     @cached_property
     def coef_std_(self) -> Floats:
-        """Standard errors of `coef_`."""
+        """Standard errors of the weights."""
         errors: Floats = self._coefficients["standard_error"]
         return errors
 
     @cached_property
     def weight_precision_(self) -> Floats:
-        """Learnt precisions of `coef_`."""
+        """Learnt precisions of the weights."""
         precisions: Floats = self._coefficients["precision"]
         return precisions
 
     @cached_property
+    def _effects(self) -> dict[str, Any]:
+        effects: dict[str, Any] = json.loads(self._model().effects(self._threads()))
+        return effects
+
+    @cached_property
     def feature_importances_(self) -> Floats:
-        """Relevances, which sum to 1."""
-        relevance: Floats = self._coefficients["relevance"]
-        return relevance / (relevance.sum() or 1.0)
+        """Shares of the variance of predictions that the columns carry."""
+        known = {column["name"]: column["importance"] for column in self._effects["columns"]}
+        return np.array([known.get(name, 0.0) for name in self._column_names])
 
     @cached_property
     def intercept_(self) -> float:
@@ -314,8 +331,8 @@ class Core(Data):
 
     @property
     def sigma_(self) -> Floats:
-        """Covariance of `coef_`."""
-        check_is_fitted(self)
+        """Covariance of the weights."""
+        self._coefficients  # noqa: B018, a curve has none
         return self._fitted.coefficient_covariance()
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -74,9 +74,11 @@ class JointARD(Tunable):
 
     Attributes
     ----------
+    weights_ : array of shape (n_coefs,)
+        Weights of the features: of linear features in units of the target per unit of the input, of others in units of the target per
+        feature. 0 where a feature does not matter. A smooth curve has none: see `effects`.
     coef_ : array of shape (n_coefs,)
-        Weights of the features: of linear features in units of the target per unit of the input, of smooth features their
-        linear part in the same units, of other features in units of the target per feature. 0 where a feature does not matter.
+        The same, of linear features only.
     coef_names_ : list of str
         What they belong to: the inputs, or for example `city=Paris` for a level of a category.
     coef_std_ : array of shape (n_coefs,)
@@ -87,8 +89,8 @@ class JointARD(Tunable):
         The intercept.
     weight_precision_ : array of shape (n_coefs,)
         The learnt precisions of the coefficients.
-    feature_importances_ : array of shape (n_coefs,)
-        Relevances, which sum to 1.
+    feature_importances_ : array of shape (n_features_in_,)
+        The share of the variance of predictions that each input column carries; they sum to 1. See `importances`.
     noise_variance_ : array of shape (n_samples,)
         The noise variance of each row; NaN for rows that were left out.
     row_relevance_ : array of shape (n_samples,)

@@ -23,26 +23,84 @@ def _axes(ax: Any, width: float = 6.4, height: float = 4.2) -> Any:
 
 
 def features(model: Regression, most: int, *, ax: Any) -> Any:
-    """Coefficients with intervals; relevances of curves, whose coefficients say little."""
-    order = np.argsort(-model.feature_importances_, kind="stable")
-    order = order[model.feature_importances_[order] > 0][:most][::-1]
-    ax = _axes(ax, height=1.2 + 0.26 * max(len(order), 3))
-    names = [model.coef_names_[place] for place in order]
-    places = np.arange(len(order))
-    if model.features_ == "linear":
+    """Coefficients with intervals of linear features; importance of columns otherwise."""
+    if model._fitted.is_linear:
+        size = np.abs(model.coef_) / np.where(model.coef_std_ > 0, model.coef_std_, np.inf)
+        order = np.argsort(-size, kind="stable")
+        order = order[model.coef_[order] != 0][:most][::-1]
+        ax = _axes(ax, height=1.2 + 0.26 * max(len(order), 3))
+        places = np.arange(len(order))
         errors = 1.96 * model.coef_std_[order]
         ax.axvline(0, color=_GREY, linewidth=0.8)
         ax.errorbar(model.coef_[order], places, xerr=errors, fmt="o", color=_BLUE, markersize=5, linewidth=1.4)
         ax.set_xlabel("coefficient with its 95% interval")
+        ax.set_yticks(places, [model.coef_names_[place] for place in order])
+        left_out = int((model.coef_ == 0).sum())
+        title = f"{len(order)} coefficients, clearest at the top; {left_out} of {len(model.coef_)} are zero"
     else:
-        ax.barh(places, model.feature_importances_[order], color=_BLUE, height=0.65)
-        ax.set_xlabel("share of the relevance")
-    ax.set_yticks(places, names)
-    left_out = len(model.coef_names_) - int((model.feature_importances_ > 0).sum())
-    ax.set_title(
-        f"{len(order)} most relevant features; {left_out} of {len(model.coef_names_)} do not matter", fontsize=10
-    )
+        known = _ranked(model)
+        shown = known[:most][::-1]
+        ax = _axes(ax, height=1.2 + 0.26 * max(len(shown), 3))
+        places = np.arange(len(shown))
+        ax.barh(places, [100 * effect["importance"] for effect in shown], color=_BLUE, height=0.65)
+        ax.set_xlabel("share of the variance of predictions, %")
+        ax.set_yticks(places, [effect["name"] for effect in shown])
+        clear = sum(effect["standing"] == "clear" for effect in known)
+        title = f"{clear} of {len(known)} columns clearly matter"
+    ax.set_title(title, fontsize=10)
     return ax
+
+
+def _ranked(model: Regression) -> list[dict[str, Any]]:
+    return sorted(model._effects["columns"], key=lambda effect: -effect["importance"])
+
+
+def effects(model: Regression, columns: list[str] | None, most: int, *, ax: Any) -> Any:
+    """Main effects with intervals."""
+    known = {effect["name"]: effect for effect in _ranked(model)}
+    if columns is None:
+        used = [name for name, effect in known.items() if effect["standing"] != "dropped"]
+        columns = (used or list(known))[: 1 if ax is not None else most]
+    for name in columns:
+        if name not in known:
+            raise ValueError(f"the model has no column {name!r}; it has {', '.join(known)}")
+    if ax is not None:
+        if len(columns) != 1:
+            raise ValueError("one ax takes one column; give none for several")
+        all_axes = [_axes(ax)]
+    else:
+        across = min(3, max(len(columns), 1))
+        down = -(-len(columns) // across)
+        figure = plt.figure(figsize=(3.4 * across, 2.7 * down), layout="constrained")
+        grid = figure.subplots(down, across, squeeze=False).ravel()
+        for unused in grid[len(columns) :]:
+            unused.set_visible(False)
+        all_axes = [_axes(axes) for axes in grid[: len(columns)]]
+    for name, axes in zip(columns, all_axes, strict=True):
+        _effect(axes, known[name], model._fitted.target)
+    return all_axes
+
+
+def _effect(ax: Any, effect: dict[str, Any], target: str) -> None:
+    points = effect["points"]
+    values = np.array([point["effect"] for point in points])
+    errors = 1.96 * np.array([point["error"] for point in points])
+    ax.axhline(0, color=_GREY, linewidth=0.8)
+    numbers = [place for place, point in enumerate(points) if isinstance(point["value"], float)]
+    others = [place for place in range(len(points)) if place not in numbers]
+    if numbers:
+        x = [points[place]["value"] for place in numbers]
+        y, off = values[numbers], errors[numbers]
+        ax.fill_between(x, y - off, y + off, color=_BLUE, alpha=0.18, linewidth=0)
+        ax.plot(x, y, color=_BLUE, linewidth=1.6)
+        ax.plot(effect["rug"], np.zeros(len(effect["rug"])), "|", color=_GREY, transform=ax.get_xaxis_transform())
+    else:
+        others.sort(key=lambda place: values[place])
+        ax.errorbar(range(len(others)), values[others], yerr=errors[others], fmt="o", color=_BLUE, markersize=5)
+        ax.set_xticks(range(len(others)), [points[place]["value"] for place in others], rotation=45, ha="right")
+    ax.set_xlabel(effect["name"])
+    ax.set_ylabel(f"effect on {target}")
+    ax.set_title(f"{100 * effect['importance']:.1f}% of the variance", fontsize=9)
 
 
 def rows(model: Regression, *, ax: Any) -> Any:

@@ -41,20 +41,20 @@ def html(model: Regression) -> str:
 
 
 def _features(model: Regression) -> str:
-    order = np.argsort(-model.feature_importances_, kind="stable")
-    kept = [place for place in order if model.feature_importances_[place] > 0]
+    known = sorted(model._effects["columns"], key=lambda effect: -effect["importance"])
+    clear = [effect for effect in known if effect["standing"] == "clear"]
+    shown = (clear or [effect for effect in known if effect["standing"] != "dropped"])[:_MOST]
     lines = []
-    for place in kept[:_MOST]:
-        bar = max(
-            2, round(80 * float(np.sqrt(model.feature_importances_[place] / model.feature_importances_[kept[0]])))
-        )
+    for effect in shown:
+        bar = max(2, round(80 * effect["importance"] / known[0]["importance"]))
         lines.append(
-            f"<tr><td style='{_CELL};text-align:left'>{escape(model.coef_names_[place])}</td>"
-            f"<td style='{_CELL}'>{model.coef_[place]:.4g} ± {model.coef_std_[place]:.2g}</td>"
+            f"<tr><td style='{_CELL};text-align:left'>{escape(effect['name'])}</td>"
+            f"<td style='{_CELL}'>{100 * effect['importance']:.1f}%</td>"
+            f"<td style='{_CELL}'>R² lost without: {effect['loss']:.3f} ± {effect['loss_error']:.3f}</td>"
             f"<td style='{_CELL};text-align:left'><div style='height:9px;width:{bar}px;background:#3a6ea5'></div></td></tr>"
         )
-    more = f"and {len(kept) - _MOST} more" if len(kept) > _MOST else ""
-    title = f"{len(kept)} of {len(order)} features matter"
+    more = f"and {len(clear) - _MOST} more" if len(clear) > _MOST else ""
+    title = f"{len(clear)} of {len(known)} columns clearly matter"
     return f"<div style='margin-top:6px'>{title}</div><table style='{_TABLE}'>{''.join(lines)}</table>{more}"
 
 

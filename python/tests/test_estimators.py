@@ -64,8 +64,13 @@ def test_every_kind_of_features(features, mcycle):
     mean, std = model.predict(x, return_std=True)
     assert (model.predict(x) == mean).all()
     assert np.isfinite(mean).all() and (std > 0).all()
-    assert len(model.coef_) == len(model.coef_names_) == len(model.coef_std_) == len(model.weight_precision_)
-    assert model.sigma_.shape == (len(model.coef_), len(model.coef_))
+    if model.features_ in ("smooth", "rff:30"):
+        assert not any(hasattr(model, name) for name in ["weights_", "coef_", "coef_std_", "coef_names_", "sigma_"])
+    else:
+        assert len(model.weights_) == len(model.coef_names_) == len(model.coef_std_) == len(model.weight_precision_)
+        assert model.sigma_.shape == (len(model.weights_), len(model.weights_))
+    assert hasattr(model, "coef_") == (features == "linear")
+    assert model.feature_importances_.shape == (1,)
     assert np.isfinite(model.intercept_)
     if features not in ("linear", "poly:3"):
         assert model.score(x, y) > 0.4

@@ -117,8 +117,10 @@ def test_the_command_line_says_the_same_in_the_same_units(line, tmp_path, robust
         ours = JointARD(features=features, noise=noise).fit(X, y)
         assert theirs["evidence"] == ours.evidence_
         assert theirs["noise_variance"] == list(ours.noise_variance_)
-        known = {feature["name"]: feature for feature in theirs["features"]}
-        for place, name in enumerate(ours.coef_names_):
+        assert [column["importance"] for column in theirs["effects"]["columns"]] == list(ours.feature_importances_)
+        assert (theirs["features"] is None) == (ours.features_ == "smooth")
+        known = {feature["name"]: feature for feature in theirs["features"] or []}
+        for place, name in enumerate(ours.coef_names_ if known else []):
             assert known[name]["coefficient"] == ours.coef_[place]
             assert known[name]["precision"] == ours.weight_precision_[place]
             assert known[name]["standard_error"] == ours.coef_std_[place]

@@ -35,7 +35,7 @@ impl Diagnose {
 }
 
 /// The columns that every diagnosis has.
-const MEASURES: [&str; 10] = [
+const MEASURES: [&str; 11] = [
     "actual",
     "predicted",
     "loo_residual",
@@ -46,6 +46,7 @@ const MEASURES: [&str; 10] = [
     "dffits",
     "z",
     "flagged",
+    "set_aside",
 ];
 
 /// One line per fitted row, most suspicious first. Residuals, variances and values are in the target's units.
@@ -74,6 +75,7 @@ pub fn row_table(model: &TableModel, table: &Table) -> Outcome<Table> {
         column("dffits", &|row| diagnostics.dffits[row]),
         column("z", &|row| diagnostics.z[row]),
         ("flagged".to_owned(), Table::boolean_column(order.iter().map(|&row| diagnostics.flagged[row]))),
+        ("set_aside".to_owned(), Table::boolean_column(order.iter().map(|&row| diagnostics.set_aside[row]))),
     ]);
     Ok(Table::from_columns(columns))
 }

@@ -5,23 +5,22 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard::{Regression, Status, TargetTransform};
+use robustard::{Status, TargetTransform};
 use robustard_report::{counted, noise_words, reason_words, short, solver_name, status_words, time_words};
 use robustard_table::{Fitted, Table, TableModel, read, save_model, write};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::{self, say};
 use crate::diagnose::row_table;
+use crate::effects::what_matters;
 use crate::json::Summary;
 use crate::progress::control;
 use crate::report::{Pages, refuse_figures, source_name};
+use crate::text::{clipped, padded, wrapped};
 use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 
 /// Rows shown in the summary.
 const MOST_ROWS: usize = 10;
-/// Features shown in the summary.
-const MOST_FEATURES: usize = 15;
 
 /// Options of `fit`.
 #[derive(Args)]
@@ -29,7 +28,7 @@ const MOST_FEATURES: usize = 15;
   robustard fit houses.csv --target price
   robustard fit houses.csv --target price --save houses
   robustard fit sensors.parquet --target load --id time --missing drop --features rff:256
-  cat houses.csv | robustard fit - --target price --json | jq .features")]
+  cat houses.csv | robustard fit - --target price --json | jq .effects.columns")]
 pub struct Fit {
     /// The table: CSV, TSV, Parquet, Arrow or JSON lines, gzipped or not; - for standard input
     table: PathBuf,
@@ -195,7 +194,7 @@ impl Fit {
                 regression.row_count()
             )?;
         }
-        features(&mut out, regression)?;
+        what_matters(&mut out, model)?;
         rows(&mut out, model, table)?;
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
@@ -223,32 +222,6 @@ fn data(out: &mut String, path: &Path, model: &TableModel, table: &Table) -> Out
     writeln!(out, "         predicting {} from {columns} ({features})", clipped(&encoder.target, 28))?;
     for left_out in &encoder.left_out {
         writeln!(out, "         left out: {} ({})", clipped(&left_out.name, 20), clipped(&left_out.reason, 38))?;
-    }
-    Ok(())
-}
-
-fn features(out: &mut String, regression: &Regression) -> Outcome<()> {
-    const BAR: usize = 12;
-    let summaries = regression.feature_summaries();
-    let kept = summaries.iter().filter(|summary| summary.kept).count();
-    writeln!(out, "Features {kept} of {} kept", summaries.len())?;
-    writeln!(out, "         {:<24} {:>12}   {:<10} relevance", "", "coefficient", "± s.e.")?;
-    for summary in summaries.iter().filter(|summary| summary.kept).take(MOST_FEATURES) {
-        let bar = "█".repeat(((summary.relevance.sqrt() * BAR as f64).round() as usize).clamp(1, BAR));
-        let (coefficient, error) = (short(summary.coefficient), short(summary.standard_error));
-        writeln!(out, "         {} {coefficient:>12} ± {error:<10} {bar}", padded(&summary.name, 24))?;
-    }
-    if kept > MOST_FEATURES {
-        writeln!(out, "         and {} more", kept - MOST_FEATURES)?;
-    }
-    let design = regression.design();
-    if design.is_linear() && design.has_intercept() {
-        writeln!(out, "         {:<24} {:>12}", "(intercept)", short(regression.intercept()))?;
-    }
-    let pruned: Vec<&str> =
-        summaries.iter().filter(|summary| !summary.kept).map(|summary| summary.name.as_str()).collect();
-    if !pruned.is_empty() && pruned.len() <= 6 {
-        writeln!(out, "         do not matter: {}", clipped(&pruned.join(", "), 55))?;
     }
     Ok(())
 }
@@ -286,37 +259,4 @@ fn rows(out: &mut String, model: &TableModel, table: &Table) -> Outcome<()> {
         writeln!(out, "         and {} more: --rows FILE writes them all", flagged.len() - MOST_ROWS)?;
     }
     Ok(())
-}
-
-/// At most `width` columns of a terminal, control characters replaced.
-fn clipped(text: &str, width: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
-    if clean.width() <= width {
-        return clean;
-    }
-    let mut used = 0;
-    let fits = |c: &char| {
-        used += c.width().unwrap_or(0);
-        used < width
-    };
-    clean.chars().take_while(fits).chain(['…']).collect()
-}
-
-/// The text and spaces to fill `width` columns of a terminal; `{:<width$}` counts characters, of which some are two columns wide.
-fn padded(text: &str, width: usize) -> String {
-    let text = clipped(text, width);
-    let missing = width.saturating_sub(text.width());
-    text + &" ".repeat(missing)
-}
-
-/// The text in lines of at most `width` columns, as far as its words allow.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() <= width => *line = format!("{line} {word}"),
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

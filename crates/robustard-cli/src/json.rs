@@ -1,6 +1,6 @@
 //! What `robustard fit --json` prints. `docs/fit.schema.json` describes it; everything is in the target's units.
 
-use robustard::{FeatureSummary, Quality, Regression, Selection, Status};
+use robustard::{Effects, FeatureSummary, Quality, Regression, Selection, Status};
 use robustard_table::{LeftOut, Table, TableModel};
 use serde::Serialize;
 
@@ -21,8 +21,10 @@ pub struct Summary<'a> {
     evidence: f64,
     /// The prediction where every input is zero; none for features that are not linear.
     intercept: Option<f64>,
-    /// Most relevant first.
-    features: Vec<FeatureSummary>,
+    /// What each column does.
+    effects: &'a Effects,
+    /// Coefficients, most relevant first; none of a curve, whose effects they are not.
+    features: Option<Vec<FeatureSummary>>,
     /// λ of each fitted row.
     noise_variance: &'a [f64],
     /// Most suspicious first.
@@ -87,7 +89,8 @@ impl<'a> Summary<'a> {
             seconds: regression.elapsed().as_secs_f64(),
             evidence: regression.log_evidence(),
             intercept: regression.design().is_linear().then(|| regression.intercept()),
-            features: regression.feature_summaries(),
+            effects: regression.effects(),
+            features: regression.design().map().bends().is_none().then(|| regression.feature_summaries()),
             noise_variance: &diagnostics.noise_variance,
             flagged_rows: diagnostics.flagged_rows().into_iter().map(flagged).collect(),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),

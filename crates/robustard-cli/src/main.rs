@@ -5,11 +5,14 @@ mod colour;
 mod compare;
 mod demo;
 mod diagnose;
+mod effects;
+mod explain;
 mod fit;
 mod json;
 mod predict;
 mod progress;
 mod report;
+mod text;
 
 use std::error::Error;
 use std::path::Path;
@@ -47,6 +50,10 @@ enum Command {
     Predict(predict::Predict),
     /// Write the diagnosis of every row of a fitted table
     Diagnose(diagnose::Diagnose),
+    /// Write how each column acts, how much it matters, or what pairs do together
+    Effects(effects::EffectsCommand),
+    /// Say why a row is predicted as it is: contributions of columns, similar rows, unusual values
+    Explain(explain::Explain),
     /// Write a page, and figures, about a fitted model
     Report(report::ReportCommand),
     /// Cross-validate ways to fit a table on the same folds
@@ -90,6 +97,8 @@ fn main() -> ExitCode {
         Command::Fit(fit) => fit.run(),
         Command::Predict(predict) => predict.run(),
         Command::Diagnose(diagnose) => diagnose.run(),
+        Command::Effects(effects) => effects.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Report(report) => report.run(),
         Command::Compare(compare) => compare.run(),
         Command::Demo(demo) => demo.run(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use robustard::Explanation;
 use robustard_table::{ModelError, Table, load_model, read, write};
 
 use crate::args::TableArguments;
@@ -14,7 +15,8 @@ use crate::{Ending, Outcome, refuse_to_overwrite};
 #[derive(Args)]
 #[command(after_help = "Examples:
   robustard predict houses.model new.csv -o predicted.csv
-  robustard predict houses.model new.parquet --only --level 0.8 -o - | head")]
+  robustard predict houses.model new.parquet --only --level 0.8 -o - | head
+  robustard predict houses.model new.csv --only --explain -o explained.csv")]
 pub struct Predict {
     /// A model file, written by `robustard fit -o`
     model: PathBuf,
@@ -34,6 +36,9 @@ pub struct Predict {
     /// Predict medians instead of means, which differ where a transformation of the target was fitted
     #[arg(long)]
     median: bool,
+    /// Add the average prediction and what each column contributes to a row's; these add up to the prediction
+    #[arg(long, conflicts_with = "median")]
+    explain: bool,
     /// Print errors only
     #[arg(long)]
     quiet: bool,
@@ -87,7 +92,7 @@ impl Predict {
             prediction.rows.iter().zip(values).for_each(|(&row, value)| all[row] = *value);
             Table::number_column(all)
         };
-        let columns = vec![
+        let mut columns = vec![
             (
                 "prediction".to_owned(),
                 spread(if self.median { &prediction.values.median } else { &prediction.values.mean }),
@@ -96,6 +101,14 @@ impl Predict {
             ("lower".to_owned(), spread(&interval.lower)),
             ("upper".to_owned(), spread(&interval.upper)),
         ];
+        if self.explain {
+            let explained = model.explain(&table)?.values;
+            let of = |value: &dyn Fn(&Explanation) -> f64| spread(&explained.iter().map(value).collect::<Vec<f64>>());
+            columns.push(("average".to_owned(), of(&|row| row.average)));
+            for (k, column) in encoder.columns.iter().enumerate() {
+                columns.push((format!("contribution of {}", column.name), of(&|row| row.contributions[k])));
+            }
+        }
         let result = if self.only {
             let id = encoder.id.iter().filter_map(|id| Some((id.clone(), table.column(id).ok()?.clone())));
             Table::from_columns(id.chain(columns).collect())

@@ -17,9 +17,9 @@ fn write_files(folder: &Folder) {
     assert!(folder.run(&model).status.success());
     let bytes = std::fs::read(folder.path("good.model")).unwrap();
     folder.file("truncated.model", &bytes[..bytes.len() / 2]);
-    let newer = text(&bytes[..]).contains("\"version\":\"3\"");
+    let newer = text(&bytes[..]).contains("\"version\":\"4\"");
     assert!(newer, "the version is in the header");
-    let place = bytes.windows(13).position(|part| part == b"\"version\":\"3\"").unwrap();
+    let place = bytes.windows(13).position(|part| part == b"\"version\":\"4\"").unwrap();
     let mut newer = bytes.clone();
     newer[place + 11] = b'9';
     folder.file("newer.model", newer);

@@ -43,9 +43,9 @@ fn a_table_becomes_a_summary_a_model_and_rows() {
     let lines: Vec<&str> = rows.lines().collect();
     assert_eq!(
         lines[0],
-        "name,actual,predicted,loo_residual,noise_variance,relevance,leverage,cooks_distance,dffits,z,flagged"
+        "name,actual,predicted,loo_residual,noise_variance,relevance,leverage,cooks_distance,dffits,z,flagged,set_aside"
     );
-    assert!(lines[1].starts_with("h7,") && lines[1].ends_with("true"), "{}", lines[1]);
+    assert!(lines[1].starts_with("h7,") && lines[1].ends_with("true,false"), "{}", lines[1]);
     assert_eq!(lines.len(), 101);
 
     // Nothing is overwritten unasked.

@@ -253,6 +253,12 @@ impl Fitted {
         self.regression().design().is_linear()
     }
 
+    /// Whether the features are a learnt curve, whose weights say nothing by themselves.
+    #[getter]
+    fn is_curve(&self) -> bool {
+        self.regression().design().map().bends().is_some()
+    }
+
     /// Root mean square error, R², median error and coverage of each row predicted from the others, and whether they flatter.
     #[getter]
     fn quality(&self) -> (f64, f64, f64, f64, bool) {
@@ -416,6 +422,27 @@ impl Fitted {
         ] {
             dict.set_item(name, values.into_pyarray(py))?;
         }
+        Ok(dict)
+    }
+
+    /// What each column does, as JSON.
+    fn effects(&self, py: Python<'_>, threads: usize) -> PyResult<String> {
+        let effects = uninterrupted(py, threads, |_| self.regression().effects())?;
+        serde_json::to_string(effects).map_err(bad_value)
+    }
+
+    /// Why the rows of a table are predicted as they are: predictions, the average, contributions of columns, and which rows they are.
+    fn explain<'py>(&self, py: Python<'py>, frame: &Frame, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+        let explained = uninterrupted(py, threads, |_| self.model.explain(&frame.table))?.map_err(bad_value)?;
+        let columns = self.model.encoder().columns.len();
+        let contributions = Mat::from_fn(explained.values.len(), columns, |i, j| explained.values[i].contributions[j]);
+        let predictions: Vec<f64> = explained.values.iter().map(|row| row.prediction).collect();
+        let dict = PyDict::new(py);
+        dict.set_item("average", self.regression().effects().average)?;
+        dict.set_item("prediction", predictions.into_pyarray(py))?;
+        dict.set_item("contributions", matrix(py, &contributions)?)?;
+        dict.set_item("rows", explained.rows.into_pyarray(py))?;
+        dict.set_item("notes", explained.notes)?;
         Ok(dict)
     }
 

@@ -99,6 +99,19 @@
       });
       return [edge(layer.lower, false), edge(layer.upper, true)];
     },
+    rug(layer, colour) {
+      return [
+        {
+          type: "scatter",
+          mode: "markers",
+          x: layer.x,
+          y: layer.x.map(() => layer.y),
+          hoverinfo: "skip",
+          showlegend: false,
+          marker: { color: colour, symbol: "line-ns-open", size: 7, opacity: 0.6 },
+        },
+      ];
+    },
     intervals(layer, colour) {
       return [
         {
@@ -144,14 +157,16 @@
 
   const draw = (chart) => {
     const place = document.getElementById(`chart-${chart.id}`);
+    // What cannot be seen has no size; it is drawn when it is opened.
+    if (place.closest("details:not([open])")) return Promise.resolve();
     const data = chart.layers.flatMap((layer) => traces[layer.mark](layer, variable(layer.tone)));
     const names = chart.y.categories.length;
     const layout = {
       font: { family: "system-ui, sans-serif", size: 13, color: variable("text") },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      height: names > 0 ? Math.max(220, 90 + 26 * names) : 400,
-      margin: { l: 56, r: 12, t: 12, b: 48 },
+      height: chart.is_small ? 230 : names > 0 ? Math.max(220, 90 + 26 * names) : 400,
+      margin: { l: 56, r: 12, t: chart.is_small ? 8 : 30, b: 48 },
       xaxis: axis(chart.x, data.flatMap((trace) => trace.x)),
       yaxis: axis(chart.y, data.flatMap((trace) => trace.y)),
       hovermode: "closest",
@@ -161,6 +176,8 @@
     const config = {
       responsive: true,
       displaylogo: false,
+      // Small charts have no room for buttons, and those of others stand above the data.
+      displayModeBar: chart.is_small ? false : "hover",
       // Named one by one, so that no button of plotly's that sends data anywhere can be among them.
       modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
       toImageButtonOptions: { format: "svg", filename: chart.id },
@@ -176,6 +193,12 @@
     }
     document.body.setAttribute("data-ready", "yes");
   };
+
+  document.querySelectorAll("details.more").forEach((details) =>
+    details.addEventListener("toggle", () => {
+      if (details.open) charts.filter((chart) => details.querySelector(`#chart-${chart.id}`)).forEach(draw);
+    }),
+  );
 
   const setTheme = (theme) => {
     root.setAttribute("data-theme", theme);

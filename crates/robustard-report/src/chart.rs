@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 #[derive(Debug, Clone, Serialize)]
 pub struct Chart {
     /// Its name in the page and on disk.
-    pub id: &'static str,
+    pub id: String,
     /// Heading.
     pub title: String,
     /// How to read it, in a sentence or two.
@@ -17,6 +17,8 @@ pub struct Chart {
     pub y: Axis,
     /// What is drawn, first at the bottom.
     pub layers: Vec<Layer>,
+    /// Whether it is one of many, drawn small.
+    pub is_small: bool,
 }
 
 /// An axis.
@@ -105,6 +107,13 @@ pub enum Mark {
         lower: Numbers,
         /// Upper curve.
         upper: Numbers,
+    },
+    /// Values along the horizontal axis, at its foot.
+    Rug {
+        /// The values.
+        x: Numbers,
+        /// Where the foot is.
+        y: f64,
     },
     /// Points with horizontal error bars.
     Intervals {

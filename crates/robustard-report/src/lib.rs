@@ -1,7 +1,7 @@
 //! A fitted regression as one self-contained page, and its charts as figures.
 //!
-//! A [`Report`] answers five questions in order: How good is it? What matters? Which rows look wrong? Can I trust the error
-//! bars? What happened during the fit? Each has a file of its own under `sections`, which writes the answer and describes the
+//! A [`Report`] says in short how good the fit is, what drives it and how many rows to check, and answers four questions in order:
+//! Which rows look wrong? What matters? Can I trust the error bars? What happened during the fit? Each has a file of its own under `sections`, which writes the answer and describes the
 //! charts; [`Report::html`] puts them on a page and [`Report::figures`] draws them as SVG.
 
 pub mod chart;
@@ -17,7 +17,8 @@ use robustard_table::{ModelError, Table, TableModel};
 use rows::RowList;
 use sections::Section;
 pub use words::{
-    clipped, compared_words, counted, noise_words, reason_words, short, solver_name, status_words, time_words,
+    clipped, compared_words, counted, effect_words, noise_words, reason_words, short, solver_name, status_words,
+    time_words,
 };
 
 /// Longer names are cut on the page.
@@ -37,7 +38,7 @@ pub struct Report {
 #[derive(Debug, Clone)]
 pub struct Figure {
     /// Its name, fit for a file.
-    pub name: &'static str,
+    pub name: String,
     /// The drawing.
     pub svg: String,
 }
@@ -77,11 +78,9 @@ impl Report {
         Ok(Self {
             title: format!("{} in {}", view.target, clipped(source, LONGEST_NAME)),
             subtitle: format!(
-                "{} fitted, {} used, {} kept of {}",
+                "{} fitted, {} used",
                 counted(model.rows().len(), "row"),
                 counted(encoder.columns.len(), "column"),
-                counted(regression.feature_summaries().iter().filter(|feature| feature.kept).count(), "feature"),
-                regression.design().telling_features(),
             ),
             warning: (status != robustard::Status::Converged).then(|| format!("The fit {}.", status_words(status))),
             sections,
@@ -96,7 +95,7 @@ impl Report {
 
     /// Every chart as SVG.
     pub fn figures(&self) -> Vec<Figure> {
-        let charts = self.sections.iter().flat_map(|section| &section.charts);
-        charts.map(|chart| Figure { name: chart.id, svg: svg::draw(chart, &self.rows) }).collect()
+        let charts = self.sections.iter().flat_map(Section::all_charts);
+        charts.map(|chart| Figure { name: chart.id.clone(), svg: svg::draw(chart, &self.rows) }).collect()
     }
 }

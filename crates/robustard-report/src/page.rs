@@ -7,15 +7,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::GzDecoder;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use robustard::FeatureSummary;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::Report;
 use crate::chart::Chart;
 use crate::rows::RowList;
+use crate::sections::features::{Columns, Pair};
 use crate::sections::{Detail, Section};
-use crate::words::{counted, short};
+use crate::words::short;
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
@@ -38,7 +38,7 @@ struct Data<'a> {
 
 /// The whole page.
 pub fn render(report: &Report) -> String {
-    let charts = report.sections.iter().flat_map(|section| &section.charts).collect();
+    let charts = report.sections.iter().flat_map(Section::all_charts).collect();
     let data = Data { rows: &report.rows, charts };
     let plotly = plotly();
     let page = html! {
@@ -94,14 +94,19 @@ fn render_section(section: &Section, rows: &RowList) -> Markup {
     html! {
         section id=(section.id) {
             h2 { (section.question) }
-            p.answer { (section.answer) }
+            @for answer in &section.answer { p.answer { (answer) } }
             @if !section.tiles.is_empty() {
                 div.tiles { @for tile in &section.tiles { div.tile { strong { (tile.value) } span { (tile.label) } } } }
             }
             @if matches!(section.detail, Detail::Rows) { (render_rows(rows)) }
-            div.charts { @for chart in &section.charts { (render_chart(chart)) } }
+            @if let Detail::Columns(columns) = &section.detail { (render_columns(columns)) }
+            (render_charts(&section.charts))
+            @if let Detail::Columns(columns) = &section.detail { @for pair in &columns.pairs { (render_pair(pair)) } }
+            @if !section.more.is_empty() {
+                details.more { summary { (more_words(section)) } (render_charts(&section.more)) }
+            }
             @match &section.detail {
-                Detail::Features { kept, more, left_out, intercept } => (render_features(kept, *more, left_out, *intercept)),
+                Detail::Columns(columns) => (render_coefficients(columns)),
                 Detail::Facts(facts) => {
                     details {
                         summary { "Settings and numbers of the fit" }
@@ -114,43 +119,116 @@ fn render_section(section: &Section, rows: &RowList) -> Markup {
     }
 }
 
+/// What the summary of further charts says.
+fn more_words(section: &Section) -> String {
+    let titles: Vec<&str> = section.more.iter().map(|chart| chart.title.as_str()).collect();
+    match titles.len() {
+        0..=3 => titles.join(", "),
+        count => format!("{} and {} more", titles[..2].join(", "), count - 2),
+    }
+}
+
+fn render_charts(charts: &[Chart]) -> Markup {
+    let is_small = !charts.is_empty() && charts.iter().all(|chart| chart.is_small);
+    html! {
+        @if !charts.is_empty() {
+            div.charts.small[is_small] { @for chart in charts { (render_chart(chart)) } }
+        }
+    }
+}
+
 fn render_chart(chart: &Chart) -> Markup {
+    let described = format!("{}. {}", chart.title, chart.explanation);
     html! {
         figure {
             h3 { (chart.title) }
-            div.chart id={ "chart-" (chart.id) } data-chart=(chart.id) role="img" aria-label=(chart.title) {}
+            div.chart id={ "chart-" (chart.id) } data-chart=(chart.id) role="img" aria-label=(described) {}
             figcaption { (chart.explanation) }
         }
     }
 }
 
-fn render_features(kept: &[FeatureSummary], more: usize, left_out: &[String], intercept: Option<f64>) -> Markup {
-    // The square root, as on the terminal: a weak feature should still be seen.
-    let width = |relevance: f64| format!("width:{:.1}rem", 7.0 * relevance.sqrt().clamp(0.02, 1.0));
+fn render_columns(columns: &Columns) -> Markup {
+    let largest = columns.listed.iter().map(|line| line.importance).fold(f64::MIN_POSITIVE, f64::max);
+    let width = |importance: f64| format!("width:{:.1}rem", (7.0 * importance / largest).max(0.1));
     html! {
-        @if !kept.is_empty() {
+        @if !columns.listed.is_empty() {
             div.scroll {
                 table.features {
-                    thead { tr { th { "feature" } th.number { "coefficient" } th.number { "± s.e." } th { "relevance" } } }
+                    thead { tr { th { "column" } th { "importance" } th.number { "R² lost without it" } th { "effect" } } }
                     tbody {
-                        @for feature in kept {
-                            tr {
-                                td { (feature.name) }
-                                td.number { (short(feature.coefficient)) }
-                                td.number { (short(feature.standard_error)) }
-                                td { span.bar style=(width(feature.relevance)) {} }
+                        @for line in &columns.listed {
+                            tr.unclear[!line.is_clear] {
+                                td { (line.name) }
+                                td.bars { span.share { (format!("{:.1}%", 100.0 * line.importance)) } span.bar style=(width(line.importance)) {} }
+                                td.number { (format!("{:.3} ± {:.3}", line.loss[0], line.loss[1])) }
+                                td { (line.words) @if !line.is_clear { " (not clear)" } }
                             }
-                        }
-                        @if let Some(intercept) = intercept {
-                            tr { td { "(intercept)" } td.number { (short(intercept)) } td {} td {} }
                         }
                     }
                 }
             }
         }
-        @if more > 0 { p.note { "and " (more) " more, of less relevance" } }
-        @if !left_out.is_empty() {
-            details { summary { "Left out: " (counted(left_out.len(), "feature")) } p.note { (left_out.join(", ")) } }
+        @if columns.more > 0 { p.note { "and " (columns.more) " more, of less importance" } }
+        @if !columns.dropped.is_empty() {
+            p.note { "No effect at all: " (columns.dropped.join(", ")) }
+        }
+    }
+}
+
+/// A heat map as a table: what two columns add together.
+fn render_pair(pair: &Pair) -> Markup {
+    let largest = pair.effect.iter().flatten().map(|value| value.abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let colour = |value: f64| {
+        let tone = if value > 0.0 { "model" } else { "other" };
+        format!("background:color-mix(in srgb, var(--{tone}) {:.0}%, transparent)", 75.0 * value.abs() / largest)
+    };
+    let [first, second] = &pair.names;
+    html! {
+        figure.pair {
+            h3 { (first) " and " (second) (format!(" ({:.1}% of the variance of predictions)", 100.0 * pair.share)) }
+            div.scroll {
+                table.heat {
+                    thead { tr { th { (first) " \\ " (second) } @for value in &pair.values[1] { th.number { (value) } } } }
+                    tbody {
+                        @for (value, row) in pair.values[0].iter().zip(&pair.effect) {
+                            tr { th.number scope="row" { (value) } @for effect in row { td.number style=(colour(*effect)) { (three_digits(*effect)) } } }
+                        }
+                    }
+                }
+            }
+            figcaption { "What the two add together, beyond what each does by itself, in units of the target." }
+        }
+    }
+}
+
+fn three_digits(value: f64) -> String {
+    format!("{value:.2e}").parse().map_or_else(|_| value.to_string(), short)
+}
+
+fn render_coefficients(columns: &Columns) -> Markup {
+    html! {
+        @if !columns.coefficients.is_empty() {
+            details {
+                summary { "Coefficients, in the units of the data" }
+                div.scroll {
+                    table.coefficients {
+                        thead { tr { th { "feature" } th.number { "coefficient" } th.number { "± s.e." } } }
+                        tbody {
+                            @for feature in &columns.coefficients {
+                                tr {
+                                    td { (feature.name) }
+                                    td.number { (short(feature.coefficient)) }
+                                    td.number { (short(feature.standard_error)) }
+                                }
+                            }
+                            @if let Some(intercept) = columns.intercept {
+                                tr { td { "(intercept)" } td.number { (short(intercept)) } td {} }
+                            }
+                        }
+                    }
+                }
+            }
         }
     }
 }

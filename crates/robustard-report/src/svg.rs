@@ -53,6 +53,7 @@ fn extent(chart: &Chart, layer: &Layer, rows: &RowList) -> Vec<(f64, f64)> {
         Mark::Rows { x, y } => points(chart, rows.field(*x), rows.field(*y)),
         Mark::Line { x, y, .. } => points(chart, &x.0, &y.0),
         Mark::Band { x, lower, upper } => [points(chart, &x.0, &lower.0), points(chart, &x.0, &upper.0)].concat(),
+        Mark::Rug { x, y } => points(chart, &x.0, &vec![*y; x.0.len()]),
         Mark::Intervals { x, error, y, .. } => {
             let end = |sign: f64| -> Vec<f64> { x.0.iter().zip(&error.0).map(|(x, e)| x + sign * e).collect() };
             [points(chart, &end(-1.0), &y.0), points(chart, &end(1.0), &y.0)].concat()
@@ -256,6 +257,10 @@ fn draw_on(root: &DrawingArea<SVGBackend<'_>, Shift>, chart: &Chart, rows: &RowL
                 let above = points(chart, &x.0, &upper.0).into_iter().flatten();
                 let outline: Vec<(f64, f64)> = above.chain(below.into_iter().rev()).collect();
                 context.draw_series([Polygon::new(outline, ink.mix(0.16).filled())])?;
+            }
+            Mark::Rug { x, y } => {
+                let ticks = points(chart, &x.0, &vec![*y; x.0.len()]).into_iter().flatten();
+                context.draw_series(ticks.map(|point| Circle::new(point, 1, ink.mix(0.5).filled())))?;
             }
             Mark::Intervals { x, error, y, .. } => {
                 for ((&x, &error), &y) in x.0.iter().zip(&error.0).zip(&y.0) {

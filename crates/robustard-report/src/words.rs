@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use robustard::{Compared, Noise, Reason, SolverKind, Status, TargetTransform};
+use robustard::{ColumnEffect, ColumnValue, Compared, Noise, Reason, SolverKind, Status, TargetTransform};
 
 /// Five significant digits, without an exponent where that is readable.
 pub fn short(value: f64) -> String {
@@ -55,6 +55,20 @@ pub fn time_words(time: Duration) -> String {
         _ if seconds < 1.0 => format!("{:.0} ms", 1e3 * seconds),
         _ if seconds < 100.0 => format!("{seconds:.1} s"),
         _ => format!("{:.0} s", seconds),
+    }
+}
+
+/// How a column acts, in a word or two.
+pub fn effect_words(effect: &ColumnEffect) -> String {
+    let levels = effect.points.iter().filter(|point| matches!(point.value, ColumnValue::Level(_))).count();
+    match effect.direction {
+        _ if effect.interacting > 0.5 => "depends on others".to_owned(),
+        _ if levels > 0 => counted(levels, "level"),
+        along if along > 0.9 => "rises".to_owned(),
+        along if along < -0.9 => "falls".to_owned(),
+        along if along > 0.5 => "mostly rises".to_owned(),
+        along if along < -0.5 => "mostly falls".to_owned(),
+        _ => "bends".to_owned(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The model file: safetensors, with every list of numbers as a tensor and the rest as JSON in the header.
 //!
-//! The header's metadata has `format` = "robustard", `version` = "3", `model`, a JSON description in which each list of
+//! The header's metadata has `format` = "robustard", `version` = "4", `model`, a JSON description in which each list of
 //! numbers is replaced by `{"tensor": NAME}` (NAME is its path, such as `regression.model.coefficients`), and `sha256` of that description
 //! and of all tensors in the order of their names. Python opens it with `safetensors.safe_open`.
 
@@ -17,7 +17,7 @@ use crate::model::TableModel;
 use crate::write::write_whole;
 
 const FORMAT: &str = "robustard";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const TENSOR_KEY: &str = "tensor";
 /// Lists shorter than this stay in the description, where people can read them.
 const LEAST_TENSOR: usize = 9;
@@ -287,10 +287,10 @@ mod tests {
         );
         assert!(message(&file(&[("format", FORMAT), ("version", "99")])).contains("newer"));
         assert!(message(&file(&[("format", FORMAT)])).contains("damaged"));
-        assert!(message(&file(&[("format", FORMAT), ("version", "3"), ("model", "{}")])).contains("damaged"));
+        assert!(message(&file(&[("format", FORMAT), ("version", "4"), ("model", "{}")])).contains("damaged"));
         let signed = |description: &str| {
             let sha256 = checksum(description, [].into_iter());
-            let fields = [("format", FORMAT), ("version", "3"), ("model", description), ("sha256", &sha256)];
+            let fields = [("format", FORMAT), ("version", "4"), ("model", description), ("sha256", &sha256)];
             message(&file(&fields))
         };
         assert!(signed(&"[".repeat(100_000)).contains("damaged"));

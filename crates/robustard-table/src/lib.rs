@@ -16,11 +16,14 @@ pub mod samples;
 mod table;
 mod write;
 
+pub use arrow_array::ArrayRef;
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::{TableError, io_words};
 pub use file::{ModelFileError, load_model, model_from_bytes, model_to_bytes, save_model};
 pub use format::{Compression, Format, Kind};
-pub use model::{Fingerprint, Fitted, ModelError, TableData, TableMeans, TableModel, TablePrediction};
+pub use model::{
+    Fingerprint, Fitted, ModelError, RowGrounds, TableData, TableExplanation, TableMeans, TableModel, TablePrediction,
+};
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use table::Table;
 pub use write::{to_bytes, write, write_whole};

@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use robustard::faer::Mat;
-use robustard::{Beyond, Column, Control, Dataset, DatasetError, Means, Prediction, Recipe, Regression};
+use robustard::{
+    Beyond, Column, Control, Dataset, DatasetError, Explanation, Means, Prediction, Recipe, Regression, SimilarRow,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
@@ -87,6 +89,28 @@ pub struct TablePrediction {
     pub values: Prediction,
     /// Things to tell the user.
     pub notes: Vec<String>,
+}
+
+/// Why the rows of a table that have all inputs are predicted as they are.
+#[derive(Debug, Clone)]
+pub struct TableExplanation {
+    /// The rows of the table that were predicted.
+    pub rows: Vec<usize>,
+    /// Their explanations.
+    pub values: Vec<Explanation>,
+    /// Things to tell the user.
+    pub notes: Vec<String>,
+}
+
+/// What a prediction of one row rests on.
+#[derive(Debug, Clone)]
+pub struct RowGrounds {
+    /// What each column contributes.
+    pub explanation: Explanation,
+    /// Rows of the training table, of those that the model keeps, whose targets have most weight in the prediction.
+    pub similar: Vec<SimilarRow>,
+    /// How unusual the value of each column is, in robust standard deviations from the median or those of a level as rare.
+    pub unusual: Vec<f64>,
 }
 
 /// Expected values for the rows of a table that have all inputs, in the target's units.
@@ -271,6 +295,26 @@ impl TableModel {
         let Means { mean, beyond } = self.regression.predict_mean_under(inputs.as_ref(), control)?;
         notes.extend(self.note_beyond(&beyond));
         Ok(TableMeans { rows, mean, notes })
+    }
+
+    /// Explains the predictions of the rows of a table that have all inputs.
+    pub fn explain(&self, table: &Table) -> Result<TableExplanation, ModelError> {
+        let Matrix { inputs, rows, notes } = self.encoder.matrix(table)?;
+        let values = self.regression.explain(inputs.as_ref())?;
+        Ok(TableExplanation { rows, values, notes })
+    }
+
+    /// What the prediction of one row of a table rests on; none if the row lacks an input. `most` similar rows are listed.
+    pub fn grounds(&self, table: &Table, row: usize, most: usize) -> Result<Option<RowGrounds>, ModelError> {
+        let inputs = self.encoder.matrix(&table.take(&[row]))?.inputs;
+        if inputs.nrows() == 0 {
+            return Ok(None);
+        }
+        let explanation = self.regression.explain(inputs.as_ref())?.swap_remove(0);
+        let place = |similar: SimilarRow| SimilarRow { row: self.rows[similar.row], ..similar };
+        let similar = self.regression.similar_rows(inputs.as_ref(), most)?.into_iter().map(place).collect();
+        let unusual = self.regression.unusual(inputs.as_ref())?;
+        Ok(Some(RowGrounds { explanation, similar, unusual }))
     }
 
     /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.

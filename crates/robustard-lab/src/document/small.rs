@@ -84,11 +84,12 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
         layers.push(Layer::line(Some(name), tone, grid.iter().copied(), mean));
     }
     let chart = Chart {
-        id: "mcycle",
+        id: "mcycle".to_owned(),
         title: "Motorcycle data, six rows made wrong".to_owned(),
         explanation: String::new(),
         x: Axis::new("time (ms)"),
         y: Axis::new("acceleration (g)"),
+        is_small: false,
         layers,
     };
     document.show("mcycle-fit", &chart.title, robustard_report::draw(&chart));
@@ -119,11 +120,12 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
         ("mcycle-row-paths", "Relevance of the rows while EM runs", "1/λ", of_rows),
     ] {
         let chart = Chart {
-            id: "paths",
+            id: "paths".to_owned(),
             title: title.to_owned(),
             explanation: String::new(),
             x: Axis::new("iteration"),
             y: Axis::log(label),
+            is_small: false,
             layers,
         };
         document.show(name, title, robustard_report::draw(&chart));
@@ -133,11 +135,12 @@ pub(super) fn mcycle(document: &mut Section, results: &Results) -> Result<(), La
     let part =
         |is_wrong: bool| all.iter().filter(|row| wrong(row) == is_wrong).map(|row| point(*row)).collect::<Vec<_>>();
     let chart = Chart {
-        id: "loo",
+        id: "loo".to_owned(),
         title: "Learnt noise against squared leave-one-out residuals".to_owned(),
         explanation: String::new(),
         x: Axis::log("squared leave-one-out residual"),
         y: Axis::log("λ"),
+        is_small: false,
         layers: vec![
             dots("rows", Tone::Model, part(false).into_iter()),
             dots("made wrong", Tone::Flagged, part(true).into_iter()),
@@ -200,11 +203,12 @@ pub(super) fn stars(document: &mut Section, results: &Results) -> Result<(), Lab
         layers.push(Layer::line(Some(name), tone, ends, ends.map(|x| intercept + slope * x)));
     }
     let chart = Chart {
-        id: "stars",
+        id: "stars".to_owned(),
         title: "Stars of the cluster CYG OB1".to_owned(),
         explanation: String::new(),
         x: Axis::new("log temperature"),
         y: Axis::new("log light"),
+        is_small: false,
         layers,
     };
     document.show("stars", &chart.title, robustard_report::draw(&chart));

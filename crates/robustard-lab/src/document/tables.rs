@@ -266,11 +266,12 @@ pub(super) fn kernel(document: &mut Section, results: &Results) {
             band(name, *tone, &x, &(0..x.len()).map(of).collect::<Vec<_>>(), *method == "irls_l2")
         });
         let chart = Chart {
-            id: "kernel",
+            id: "kernel".to_owned(),
             title: format!("Kernel regression on Boston: {title}"),
             explanation: String::new(),
             x: Axis::new("training rows made wrong (%)"),
             y: Axis::new(title),
+            is_small: false,
             layers: layers.collect(),
         };
         document.show(&format!("kernel-{measure}"), &chart.title, robustard_report::draw(&chart));
@@ -338,11 +339,12 @@ pub(super) fn neural(document: &mut Section, results: &Results) {
         })
         .collect();
     let chart = Chart {
-        id: "neural",
+        id: "neural".to_owned(),
         title: "Counts of people, EM refitted without rows".to_owned(),
         explanation: String::new(),
         x: Axis::new("training rows removed (%)"),
         y: Axis::new("mean absolute error of log counts"),
+        is_small: false,
         layers,
     };
     document.show("neural-mae", &chart.title, robustard_report::draw(&chart));
@@ -357,11 +359,12 @@ pub(super) fn neural(document: &mut Section, results: &Results) {
         band(name, *tone, &x, &(0..x.len()).map(of).collect::<Vec<_>>(), *method == "em")
     });
     let chart = Chart {
-        id: "neural-recall",
+        id: "neural-recall".to_owned(),
         title: "Wrong rows found among those still there".to_owned(),
         explanation: String::new(),
         x: Axis::new("training rows removed (%)"),
         y: Axis::new("recall"),
+        is_small: false,
         layers: layers.collect(),
     };
     document.show("neural-recall", &chart.title, robustard_report::draw(&chart));

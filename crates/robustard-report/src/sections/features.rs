@@ -1,143 +1,237 @@
 //! What matters?
 
-use robustard::FeatureSummary;
-use robustard::features::FeatureMap;
-use robustard_table::ColumnKind;
+use robustard::{Collinear, ColumnEffect, ColumnValue, FeatureSummary, Interaction, Standing};
 
-use super::{Detail, Section};
+use super::{Detail, Section, range};
 use crate::chart::{Axis, Chart, Layer, Mark, Tone};
-use crate::words::{clipped, counted, short};
+use crate::words::{clipped, counted, effect_words, short};
 use crate::{LONGEST_NAME, View};
 
-/// Features drawn.
-const MOST_DRAWN: usize = 30;
-/// Features listed.
-const MOST_LISTED: usize = 200;
+/// Columns whose effects are drawn, and those that are drawn when asked for.
+const MOST_DRAWN: usize = 6;
+const MOST_MORE: usize = 24;
+/// Columns listed.
+const MOST_LISTED: usize = 15;
+/// Levels of a category that are drawn.
+const MOST_LEVELS: usize = 12;
+/// Coefficients listed.
+const MOST_COEFFICIENTS: usize = 200;
+/// Pairs of columns shown, each with at least this share of the variance of predictions.
+const MOST_PAIRS: usize = 2;
+const LEAST_PAIR: f64 = 0.01;
 /// A normal variable is within so many standard deviations 95 times of 100.
 const NORMAL_95: f64 = 1.959_963_984_540_054;
 
+/// What is listed about columns.
+#[derive(Debug)]
+pub struct Columns {
+    /// Columns in use, most important first.
+    pub listed: Vec<ColumnLine>,
+    /// How many more are in use.
+    pub more: usize,
+    /// Names of those that do nothing.
+    pub dropped: Vec<String>,
+    /// Pairs that act together.
+    pub pairs: Vec<Pair>,
+    /// Coefficients of linear features, most relevant first, and the intercept.
+    pub coefficients: Vec<FeatureSummary>,
+    /// The intercept, if there is one that can be told.
+    pub intercept: Option<f64>,
+}
+
+/// A column in the list.
+#[derive(Debug)]
+pub struct ColumnLine {
+    /// Its name.
+    pub name: String,
+    /// Its share of the variance of predictions.
+    pub importance: f64,
+    /// What R² loses without it, and the standard error.
+    pub loss: [f64; 2],
+    /// How it acts.
+    pub words: String,
+    /// Whether it clearly matters.
+    pub is_clear: bool,
+}
+
+/// Two columns that act together.
+#[derive(Debug)]
+pub struct Pair {
+    /// Their names.
+    pub names: [String; 2],
+    /// Share of the variance of predictions.
+    pub share: f64,
+    /// Their values.
+    pub values: [Vec<String>; 2],
+    /// What they add to the main effects.
+    pub effect: Vec<Vec<f64>>,
+}
+
 pub fn section(view: &View<'_>) -> Section {
+    let effects = view.regression.effects();
     let design = view.regression.design();
-    let summaries = view.regression.feature_summaries().into_iter().map(|mut feature| {
-        feature.name = clipped(&feature.name, LONGEST_NAME);
-        feature
-    });
-    let (mut kept, left_out): (Vec<FeatureSummary>, Vec<FeatureSummary>) = summaries.partition(|feature| feature.kept);
-    let all = kept.len() + left_out.len();
-    let unit = match design.map() {
-        FeatureMap::Linear(_) => "The table has the coefficients in the units of the data.",
-        map if map.bends().is_some() => {
-            "The fit is a curve: lines, whose coefficients are in the units of the data, and bends. Relevance is the mean \
-             squared slope of both along a column."
+    let ranking = effects.ranking();
+    let (dropped, used): (Vec<usize>, Vec<usize>) =
+        ranking.iter().partition(|&&column| effects.columns[column].standing == Standing::Dropped);
+    let clear = used.iter().filter(|&&column| effects.columns[column].standing == Standing::Clear).count();
+    let name = |column: usize| clipped(&effects.columns[column].name, LONGEST_NAME);
+    let mut answer = vec![match clear {
+        _ if used.is_empty() => "No column: the best prediction is one number for all rows.".to_owned(),
+        0 => "No column clearly matters: left-out rows are predicted about as well without any one of them.".to_owned(),
+        count => format!(
+            "{count} of {} clearly matter{}. Importance is the column's share of the variance of predictions; R² lost is what \
+             predictions of left-out rows lose where the column is not known.",
+            counted(effects.columns.len(), "column"),
+            if count == 1 { "s" } else { "" },
+        ),
+    }];
+    for Collinear { columns, loss, loss_error } in &effects.collinear {
+        let names: Vec<String> = columns.iter().map(|&column| name(column)).collect();
+        answer.push(format!(
+            "{} can hardly be told apart and share their effect: without all of them R² loses {loss:.3} ± {loss_error:.3}.",
+            names.join(", ")
+        ));
+    }
+    let line = |&column: &usize| {
+        let effect = &effects.columns[column];
+        ColumnLine {
+            name: name(column),
+            importance: effect.importance,
+            loss: [effect.loss, effect.loss_error],
+            words: effect_words(effect),
+            is_clear: effect.standing == Standing::Clear,
         }
-        _ => "Coefficients are per feature, not per column: predictions say more than they do.",
     };
-    // A level of a category stands against the intercept and the other levels: its own error says little.
-    let levels: Vec<String> = category_levels(view);
-    let is_clear = |feature: &&FeatureSummary| {
-        feature.coefficient.abs() > NORMAL_95 * feature.standard_error && !levels.contains(&feature.name)
+    let chart = |(place, &column): (usize, &usize)| effect_chart(view, place, &effects.columns[column]);
+    let mut charts: Vec<Chart> = used.iter().enumerate().take(MOST_DRAWN + MOST_MORE).map(chart).collect();
+    let more = charts.split_off(MOST_DRAWN.min(charts.len()));
+    let pairs = effects.interactions.iter().filter(|pair| pair.share >= LEAST_PAIR).take(MOST_PAIRS);
+    let pair = |pair: &Interaction| Pair {
+        names: pair.columns.map(name),
+        share: pair.share,
+        values: pair.values.each_ref().map(|values| values.iter().map(value_text).collect()),
+        effect: pair.effect.clone(),
     };
-    let categories = if kept.iter().any(|feature| levels.contains(&feature.name)) {
-        " Levels of a category are to be compared with each other; their errors hold that of the intercept."
-    } else {
-        ""
+    let coefficients = if design.is_linear() { view.regression.feature_summaries() } else { Vec::new() };
+    let columns = Columns {
+        listed: used.iter().take(MOST_LISTED).map(line).collect(),
+        more: used.len().saturating_sub(MOST_LISTED),
+        dropped: dropped.iter().map(|&column| name(column)).collect(),
+        pairs: pairs.map(pair).collect(),
+        coefficients: coefficients
+            .into_iter()
+            .take(MOST_COEFFICIENTS)
+            .map(|mut feature| {
+                feature.name = clipped(&feature.name, LONGEST_NAME);
+                feature
+            })
+            .collect(),
+        intercept: (design.is_linear() && design.has_intercept()).then(|| view.regression.intercept()),
     };
-    // The line of a curve is only a part of its effect: the most relevant are named instead.
-    let most: Vec<&str> = kept.iter().take(3).map(|feature| feature.name.as_str()).collect();
-    let clear = kept.iter().filter(is_clear).count();
-    let first: Vec<&str> = kept.iter().filter(is_clear).take(3).map(|feature| feature.name.as_str()).collect();
-    let answer = if kept.is_empty() {
-        "None of the features: the best prediction is one number for all rows.".to_owned()
-    } else {
-        let rest = match left_out.len() {
-            0 => String::new(),
-            1 => " One does not matter and is left out.".to_owned(),
-            count => format!(" {count} do not matter and are left out."),
-        };
-        let clear = match clear {
-            _ if design.map().bends().is_some() => format!("most relevant: {}", most.join(", ")),
-            0 => "none has an effect that is clearly not zero".to_owned(),
-            1 => format!("one has an effect that is clearly not zero: {}", first.join(", ")),
-            count if count <= first.len() => {
-                format!("{count} have an effect that is clearly not zero: {}", first.join(", "))
-            }
-            count => format!("{count} have an effect that is clearly not zero, first of all {}", first.join(", ")),
-        };
-        let are = if all == 1 { "is" } else { "are" };
-        format!("{} of {} {are} kept; {clear}.{rest} {unit}{categories}", kept.len(), counted(all, "feature"))
-    };
-    let count = kept.len();
-    let charts = if count == 0 { Vec::new() } else { vec![effects(view, count)] };
-    let more = count.saturating_sub(MOST_LISTED);
-    kept.truncate(MOST_LISTED);
-    let left_out = left_out.into_iter().map(|feature| feature.name).collect();
-    let intercept = (design.is_linear() && design.has_intercept()).then(|| view.regression.intercept());
     Section {
         id: "features",
         question: "What matters?",
         answer,
         tiles: Vec::new(),
         charts,
-        detail: Detail::Features { kept, more, left_out, intercept },
+        more,
+        detail: Detail::Columns(columns),
     }
 }
 
-/// Names of the columns that stand for levels of categories.
-fn category_levels(view: &View<'_>) -> Vec<String> {
-    let columns = &view.model.encoder().columns;
-    let levels = columns.iter().filter_map(|column| match &column.kind {
-        ColumnKind::Category { levels } => Some(levels.iter().map(|level| format!("{}={level}", column.name))),
-        _ => None,
-    });
-    levels.flatten().map(|name| clipped(&name, LONGEST_NAME)).collect()
+fn value_text(value: &ColumnValue) -> String {
+    match value {
+        ColumnValue::Number(number) => short(*number),
+        ColumnValue::Level(level) => clipped(level, 24),
+        ColumnValue::Missing => "missing".to_owned(),
+    }
 }
 
-/// Effects of one standard deviation of each feature, so that features of different units can be compared.
-fn effects(view: &View<'_>, kept: usize) -> Chart {
-    let regression = view.regression;
-    let target = regression.design().target().formula(&view.target);
-    let names = &view.features;
-    let (design, model) = (regression.design(), regression.model());
-    let is_active = model.is_active();
-    let mut columns: Vec<usize> =
-        (0..design.telling_features()).filter(|&j| design.of_features(&is_active)[j]).collect();
-    let relevances = regression.relevances();
-    columns.sort_by(|&a, &b| relevances[b].total_cmp(&relevances[a]));
-    columns.truncate(MOST_DRAWN);
-    // The first is drawn at the top.
-    columns.reverse();
-    let is_linear = design.map().bends().is_none();
-    let [effects, errors] = [model.coefficients(), model.standard_errors()].map(|values| design.per_deviation(values));
-    let (effect, error) = (|j: usize| effects[j], |j: usize| NORMAL_95 * errors[j]);
-    let text = columns.iter().map(|&j| format!("{}: {} ± {}", names[j], short(effect(j)), short(error(j)))).collect();
-    let categories: Vec<String> = columns.iter().map(|&j| names[j].clone()).collect();
-    let per = if regression.recipe().standardize() { "per standard deviation" } else { "per unit" };
-    let cut =
-        if kept > MOST_DRAWN { format!(" The {MOST_DRAWN} most relevant of {kept} are drawn.") } else { String::new() };
-    let places = || (0..columns.len()).map(|place| place as f64);
-    let [bottom, top] = [-0.5, columns.len() as f64 - 0.5];
+/// The main effect of a column with its band, or of levels with their intervals.
+fn effect_chart(view: &View<'_>, place: usize, effect: &ColumnEffect) -> Chart {
+    let target = &view.target;
+    let name = clipped(&effect.name, LONGEST_NAME);
+    let numbers: Vec<(f64, f64, f64)> = effect
+        .points
+        .iter()
+        .filter_map(|point| match point.value {
+            ColumnValue::Number(value) => Some((value, point.effect, NORMAL_95 * point.error)),
+            _ => None,
+        })
+        .collect();
+    let percent = format!("{:.1}%", 100.0 * effect.importance);
+    let title = format!("{name} ({percent})");
+    let id = format!("effect-{}", place + 1);
+    let missing = effect.points.iter().find(|point| point.value == ColumnValue::Missing);
+    let missing = missing.map_or_else(String::new, |point| {
+        format!(" Where it is missing: {} ± {}.", short(point.effect), short(NORMAL_95 * point.error))
+    });
+    let interacting = if effect.interacting > 0.2 {
+        format!(" {:.0}% of what it does depends on other columns.", 100.0 * effect.interacting)
+    } else {
+        String::new()
+    };
+    if numbers.is_empty() {
+        let mut points: Vec<_> = effect.points.iter().collect();
+        points.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+        let cut = points.len().saturating_sub(MOST_LEVELS);
+        points.truncate(MOST_LEVELS);
+        points.sort_by(|a, b| a.effect.total_cmp(&b.effect));
+        let cut = if cut > 0 { format!(" The {MOST_LEVELS} most frequent levels are drawn.") } else { String::new() };
+        let names: Vec<String> = points.iter().map(|point| value_text(&point.value)).collect();
+        let text = points.iter().zip(&names);
+        let text =
+            text.map(|(point, name)| format!("{name}: {} ± {}", short(point.effect), short(NORMAL_95 * point.error)));
+        let mark = Mark::Intervals {
+            x: points.iter().map(|point| point.effect).collect(),
+            error: points.iter().map(|point| NORMAL_95 * point.error).collect(),
+            y: (0..points.len()).map(|place| place as f64).collect(),
+            text: text.collect(),
+        };
+        let [bottom, top] = [-0.5, points.len() as f64 - 0.5];
+        return Chart {
+            id,
+            title,
+            explanation: format!("Levels by their effect, with 95% intervals.{cut}{missing}{interacting}"),
+            x: Axis::new(format!("effect on {target}")),
+            y: Axis::categories("", names),
+            is_small: true,
+            layers: vec![Layer::guide(None, [0.0, 0.0], [bottom, top]), Layer { name: None, tone: Tone::Model, mark }],
+        };
+    }
+    let values = || numbers.iter().map(|(value, ..)| *value);
+    let [low, high] = range(values());
+    let ends = numbers.iter().flat_map(|(_, effect, error)| [effect - error, effect + error]);
+    let foot = range(ends.collect::<Vec<_>>().into_iter())[0];
     Chart {
-        id: "features",
-        title: if is_linear { "Effect of each feature" } else { "Linear part of the effect of each feature" }
-            .to_owned(),
-        explanation: format!(
-            "Change of {target} {per} of the feature, others held fixed, with 95% intervals; most relevant at the top. \
-             An interval that holds 0 means the sign is not certain.{cut}"
-        ),
-        x: Axis::new(format!("effect on {target}")),
-        y: Axis::categories("", categories),
+        id,
+        title,
+        explanation: format!("{}.{missing}{interacting}", capital(&effect_words(effect))),
+        x: Axis::new(name),
+        y: Axis::new(format!("effect on {target}")),
+        is_small: true,
         layers: vec![
-            Layer::guide(None, [0.0, 0.0], [bottom, top]),
+            Layer::guide(None, [low, high], [0.0, 0.0]),
             Layer {
                 name: None,
                 tone: Tone::Model,
-                mark: Mark::Intervals {
-                    x: columns.iter().map(|&j| effect(j)).collect(),
-                    error: columns.iter().map(|&j| error(j)).collect(),
-                    y: places().collect(),
-                    text,
+                mark: Mark::Band {
+                    x: values().collect(),
+                    lower: numbers.iter().map(|(_, effect, error)| effect - error).collect(),
+                    upper: numbers.iter().map(|(_, effect, error)| effect + error).collect(),
                 },
+            },
+            Layer::line(None, Tone::Model, values(), numbers.iter().map(|(_, effect, _)| *effect)),
+            Layer {
+                name: None,
+                tone: Tone::Muted,
+                mark: Mark::Rug { x: effect.rug.iter().copied().collect(), y: foot },
             },
         ],
     }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -84,9 +84,10 @@ pub fn section(view: &View<'_>) -> Section {
     Section {
         id: "history",
         question: "What happened during the fit?",
-        answer,
+        answer: vec![answer],
         tiles: Vec::new(),
-        charts,
+        charts: Vec::new(),
+        more: charts,
         detail: Detail::Facts(facts),
     }
 }
@@ -98,7 +99,7 @@ fn objective(view: &View<'_>) -> Chart {
     let above: Vec<f64> = trace.iter().map(|record| record.objective - least).collect();
     let iterations = || trace.iter().map(|record| record.iteration as f64);
     Chart {
-        id: "objective",
+        id: "objective".to_owned(),
         title: "Objective".to_owned(),
         explanation:
             "How far the objective (negative log evidence plus prior) was above its least value. The last point, at \
@@ -106,6 +107,7 @@ fn objective(view: &View<'_>) -> Chart {
                 .to_owned(),
         x: Axis::new("iteration"),
         y: Axis::log("objective above its minimum"),
+        is_small: false,
         layers: vec![Layer::line(None, Tone::Model, iterations(), above)],
     }
 }
@@ -130,7 +132,7 @@ fn feature_paths(view: &View<'_>) -> Chart {
     let (in_use, left_out): (Vec<&Path>, Vec<&Path>) =
         regression.paths().groups.iter().partition(|path| kept.contains(&path.index));
     Chart {
-        id: "feature-paths",
+        id: "feature-paths".to_owned(),
         title: "Relevance of the features over the iterations".to_owned(),
         explanation: format!(
             "1/γ of {} (the most relevant at the end; a category's levels share one). Features that do not matter fall away; \
@@ -139,6 +141,7 @@ fn feature_paths(view: &View<'_>) -> Chart {
         ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/γ"),
+        is_small: false,
         layers: vec![
             paths("left out", Tone::Muted, iterations, &left_out, &name),
             paths("kept", Tone::Model, iterations, &in_use, &name),
@@ -154,7 +157,7 @@ fn row_paths(view: &View<'_>) -> Chart {
         regression.paths().rows.iter().partition(|path| view.diagnostics.flagged[path.index]);
     let iterations = &regression.paths().iterations;
     Chart {
-        id: "row-paths",
+        id: "row-paths".to_owned(),
         title: "Relevance of the rows over the iterations".to_owned(),
         explanation: format!(
             "1/λ of {}: the most suspicious ones, and of the others every so many. Rows that the others contradict lose \
@@ -163,6 +166,7 @@ fn row_paths(view: &View<'_>) -> Chart {
         ),
         x: Axis::new("iteration"),
         y: Axis::log("relevance 1/λ"),
+        is_small: false,
         layers: vec![
             paths("not flagged", Tone::Muted, iterations, &others, &label),
             paths("flagged", Tone::Flagged, iterations, &flagged, &label),

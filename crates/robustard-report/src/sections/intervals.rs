@@ -60,13 +60,14 @@ pub fn section(view: &View<'_>) -> Section {
     Section {
         id: "intervals",
         question: "Can I trust the error bars?",
-        answer,
+        answer: vec![answer],
         tiles: [50, 80, 95]
             .map(|percent| {
                 tile(format!("{:.1}%", 100.0 * coverage.at(percent)), format!("of rows in their {percent}% interval"))
             })
             .into(),
-        charts: vec![coverage_curve(&coverage, n), residuals(view), quantiles(view)],
+        charts: vec![coverage_curve(&coverage, n)],
+        more: vec![residuals(view), quantiles(view)],
         detail: Detail::None,
     }
 }
@@ -75,7 +76,7 @@ fn coverage_curve(coverage: &Coverage, n: usize) -> Chart {
     let slack = |level: f64| 2.0 * (level * (1.0 - level) / n as f64).sqrt();
     let levels = || coverage.levels.iter().copied();
     Chart {
-        id: "coverage",
+        id: "coverage".to_owned(),
         title: "Coverage".to_owned(),
         explanation:
             "Share of rows inside their interval against the share that should be. Above the dashed line intervals \
@@ -83,6 +84,7 @@ fn coverage_curve(coverage: &Coverage, n: usize) -> Chart {
                 .to_owned(),
         x: Axis::new("level of the interval"),
         y: Axis::new("share of rows inside"),
+        is_small: false,
         layers: vec![
             Layer {
                 name: Some("by chance".to_owned()),
@@ -105,7 +107,7 @@ fn residuals(view: &View<'_>) -> Chart {
     let threshold = view.rows.threshold;
     let ends = range(view.rows.predicted.0.iter().copied());
     Chart {
-        id: "residuals",
+        id: "residuals".to_owned(),
         title: "Residuals by prediction".to_owned(),
         explanation: format!(
             "Should be a cloud without shape around 0. A bend says that a column acts in a curve (try --features rff), a \
@@ -114,6 +116,7 @@ fn residuals(view: &View<'_>) -> Chart {
         ),
         x: Axis::new(format!("predicted {target}")),
         y: Axis::new("standard deviations off"),
+        is_small: false,
         layers: vec![
             Layer::guide(None, ends, [threshold, threshold]),
             Layer::guide(None, ends, [0.0, 0.0]),
@@ -126,7 +129,7 @@ fn residuals(view: &View<'_>) -> Chart {
 fn quantiles(view: &View<'_>) -> Chart {
     let ends = range(view.rows.quantile.0.iter().copied());
     Chart {
-        id: "quantiles",
+        id: "quantiles".to_owned(),
         title: "Residuals against the normal distribution".to_owned(),
         explanation: format!(
             "Normal residuals follow the dashed line. Ends that bend away from it are the wrong rows, or heavy tails.{}",
@@ -134,6 +137,7 @@ fn quantiles(view: &View<'_>) -> Chart {
         ),
         x: Axis::new("expected, if normal"),
         y: Axis::new("standard deviations off"),
+        is_small: false,
         layers: vec![Layer::guide(None, ends, ends), Layer::rows(RowField::Quantile, RowField::Z)],
     }
 }

@@ -1,12 +1,11 @@
-//! The five questions of the report, one file each.
+//! The parts of the report, one file each.
 
-mod features;
+pub mod features;
 mod history;
 mod intervals;
 mod quality;
 mod suspicious;
 
-use robustard::FeatureSummary;
 use robustard_table::ModelError;
 
 use crate::View;
@@ -19,14 +18,23 @@ pub struct Section {
     pub id: &'static str,
     /// The question.
     pub question: &'static str,
-    /// The answer in a few sentences.
-    pub answer: String,
+    /// The answer in a few sentences, each a paragraph of its own.
+    pub answer: Vec<String>,
     /// Numbers to see at a glance.
     pub tiles: Vec<Tile>,
     /// Charts.
     pub charts: Vec<Chart>,
+    /// Further charts, which are shown when they are asked for.
+    pub more: Vec<Chart>,
     /// What comes below them.
     pub detail: Detail,
+}
+
+impl Section {
+    /// All charts, shown or not.
+    pub fn all_charts(&self) -> impl Iterator<Item = &Chart> {
+        self.charts.iter().chain(&self.more)
+    }
 }
 
 /// A number to see at a glance.
@@ -43,17 +51,8 @@ pub struct Tile {
 pub enum Detail {
     /// Nothing.
     None,
-    /// The features.
-    Features {
-        /// Those kept, as a table.
-        kept: Vec<FeatureSummary>,
-        /// How many more are kept.
-        more: usize,
-        /// The names of the others.
-        left_out: Vec<String>,
-        /// The intercept, if there is one that can be told.
-        intercept: Option<f64>,
-    },
+    /// The columns.
+    Columns(features::Columns),
     /// The suspicious rows as a table.
     Rows,
     /// Names and values.
@@ -64,8 +63,8 @@ pub enum Detail {
 pub fn all(view: &View<'_>) -> Result<Vec<Section>, ModelError> {
     Ok(vec![
         quality::section(view)?,
-        features::section(view),
         suspicious::section(view),
+        features::section(view),
         intervals::section(view),
         history::section(view),
     ])

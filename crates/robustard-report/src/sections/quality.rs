@@ -1,14 +1,14 @@
-//! How good is it?
+//! In short: how good it is, what drives it, how many rows to check.
 
 use robustard::faer::MatRef;
-use robustard::{Choice, Options, Regression, Settings};
+use robustard::{Choice, ColumnEffect, Options, Regression, Settings, Standing};
 use robustard_table::ModelError;
 
 use super::{Detail, Section, range, tile};
-use crate::View;
 use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
 use crate::rows::single_input;
-use crate::words::{counted, short};
+use crate::words::{clipped, counted, effect_words, short};
+use crate::{LONGEST_NAME, View};
 
 /// Points of a curve.
 const CURVE_POINTS: usize = 241;
@@ -35,21 +35,20 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
     } else {
         String::new()
     };
-    let answer = format!(
-        "Each row is predicted from all the others. Half of these predictions are within {} of the actual {target}; \
-         the root mean square error, which wrong rows dominate, is {}. {explained}{caveat}",
+    let good = format!(
+        "How good: half of the predictions, each row predicted from all the others, are within {} of the actual {target}. \
+         {explained}{caveat}",
         short(quality.loo_median_error),
-        short(quality.loo_rmse),
     );
-    let mut charts = Vec::new();
+    let (mut charts, mut more) = (Vec::new(), Vec::new());
     if let Some(input) = single_input(view.model) {
         charts.push(curve(view, input)?);
     }
-    charts.push(predicted_against_actual(view));
+    more.push(predicted_against_actual(view));
     Ok(Section {
         id: "quality",
-        question: "How good is it?",
-        answer,
+        question: "In short",
+        answer: vec![good, drivers(view), to_check(view)],
         tiles: vec![
             tile(format!("{:.3}", quality.loo_r2), "R², each row left out"),
             tile(short(quality.loo_median_error), "median error"),
@@ -58,8 +57,51 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
             tile(view.rows.flagged.to_string(), "rows to look at"),
         ],
         charts,
+        more,
         detail: Detail::None,
     })
+}
+
+/// What drives predictions, in a sentence.
+fn drivers(view: &View<'_>) -> String {
+    let effects = view.regression.effects();
+    let clear: Vec<&ColumnEffect> = effects
+        .ranking()
+        .into_iter()
+        .map(|column| &effects.columns[column])
+        .filter(|column| column.standing == Standing::Clear)
+        .collect();
+    let name = |column: &&ColumnEffect| {
+        let share = 100.0 * column.importance;
+        format!(
+            "{} ({share:.0}% of the variance of predictions, {})",
+            clipped(&column.name, LONGEST_NAME),
+            effect_words(column)
+        )
+    };
+    match clear.len() {
+        0 => "What drives it: no column clearly does.".to_owned(),
+        count => {
+            let first: Vec<String> = clear.iter().take(3).map(name).collect();
+            let rest =
+                if count > 3 { format!(" {} clearly matter in all.", counted(count, "column")) } else { String::new() };
+            format!("What drives it: {}.{rest}", first.join(", "))
+        }
+    }
+}
+
+/// How many rows to check, in a sentence.
+fn to_check(view: &View<'_>) -> String {
+    let aside = match view.regression.set_aside().len() {
+        0 => String::new(),
+        count => {
+            format!("; {} set aside in the fit", if count == 1 { "1 was".to_owned() } else { format!("{count} were") })
+        }
+    };
+    match view.rows.flagged {
+        0 => "Rows to check: none looks wrong.".to_owned(),
+        count => format!("Rows to check: {count} of {} look wrong{aside}.", view.rows.total),
+    }
 }
 
 fn predicted_against_actual(view: &View<'_>) -> Chart {
@@ -67,7 +109,7 @@ fn predicted_against_actual(view: &View<'_>) -> Chart {
     let rows = &view.rows;
     let ends = range(rows.actual.0.iter().chain(&rows.predicted.0).copied());
     Chart {
-        id: "predicted-actual",
+        id: "predicted-actual".to_owned(),
         title: "Predicted against actual".to_owned(),
         explanation: format!(
             "Every point is a row, predicted without itself; on the dashed line the prediction is right.{}",
@@ -75,6 +117,7 @@ fn predicted_against_actual(view: &View<'_>) -> Chart {
         ),
         x: Axis::new(format!("actual {target}")),
         y: Axis::new(format!("predicted {target}")),
+        is_small: false,
         layers: vec![Layer::guide(None, ends, ends), Layer::rows(RowField::Actual, RowField::Predicted)],
     }
 }
@@ -131,7 +174,7 @@ fn curve(view: &View<'_>, input: &str) -> Result<Chart, ModelError> {
     }
     layers.push(Layer::rows(RowField::Input, RowField::Actual));
     Ok(Chart {
-        id: "curve",
+        id: "curve".to_owned(),
         title: format!("{target} by {input}"),
         explanation: format!(
             "The fitted curve with the band that should hold 95% of new observations, and the same with the other noise \
@@ -140,6 +183,7 @@ fn curve(view: &View<'_>, input: &str) -> Result<Chart, ModelError> {
         ),
         x: Axis::new(input),
         y: Axis::new(target.clone()),
+        is_small: false,
         layers,
     })
 }

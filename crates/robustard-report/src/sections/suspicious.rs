@@ -34,28 +34,29 @@ pub fn section(view: &View<'_>) -> Section {
     Section {
         id: "rows",
         question: "Which rows look wrong?",
-        answer,
+        answer: vec![answer],
         tiles: Vec::new(),
-        charts: vec![noise_by_rank(view), leverage(view)],
+        charts: Vec::new(),
+        more: if view.regression.noise().is_shared() {
+            vec![leverage(view)]
+        } else {
+            vec![noise_by_rank(view), leverage(view)]
+        },
         detail: Detail::Rows,
     }
 }
 
 fn noise_by_rank(view: &View<'_>) -> Chart {
     let target = &view.target;
-    let explanation = match view.regression.noise().is_shared() {
-        false => {
-            "The noise variance that the fit gave each row, smallest first. A flat line means that all rows are equally \
-             trustworthy; rows at the steep right end hardly count."
-        }
-        true => "This fit has one noise variance for all rows.",
-    };
+    let explanation = "The noise variance that the fit gave each row, smallest first. A flat line means that all rows are equally \
+                       trustworthy; rows at the steep right end hardly count.";
     Chart {
-        id: "noise",
+        id: "noise".to_owned(),
         title: "Noise of each row".to_owned(),
         explanation: format!("{explanation}{}", sample_words(view)),
         x: Axis::new("rows, most trusted first"),
         y: Axis::log(format!("noise variance ({target}²)")),
+        is_small: false,
         layers: vec![Layer::rows(RowField::NoiseRank, RowField::NoiseVariance)],
     }
 }
@@ -64,7 +65,7 @@ fn leverage(view: &View<'_>) -> Chart {
     let threshold = view.rows.threshold;
     let [low, high] = range(view.rows.leverage.0.iter().copied());
     Chart {
-        id: "leverage",
+        id: "leverage".to_owned(),
         title: "Leverage against residual".to_owned(),
         explanation: format!(
             "Right: rows with unusual inputs, which pull the fit towards themselves. Top and bottom, beyond the dashed \
@@ -73,6 +74,7 @@ fn leverage(view: &View<'_>) -> Chart {
         ),
         x: Axis::new("leverage"),
         y: Axis::new("standard deviations off"),
+        is_small: false,
         layers: vec![
             Layer::guide(None, [low, high], [threshold, threshold]),
             Layer::guide(None, [low, high], [-threshold, -threshold]),

@@ -381,6 +381,10 @@ fn effects(fit: &Fit, background: &Background) -> Effects {
     let whole: f64 = found.iter().map(|found| found.variance).sum();
     let is_nothing = |part: f64| part <= NOTHING * variance || whole <= 0.0;
     let effect = |Found { mut effect, variance, main }: Found| {
+        if is_nothing(variance) {
+            // What is left is rounding.
+            (effect.loss, effect.loss_error) = (0.0, 0.0);
+        }
         effect.importance = if is_nothing(variance) { 0.0 } else { variance / whole };
         effect.interacting = if is_nothing(variance) { 0.0 } else { (1.0 - main / variance).max(0.0) };
         effect.standing = match effect.loss > CLEAR * effect.loss_error {

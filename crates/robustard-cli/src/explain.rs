@@ -1,0 +1,215 @@
+//! `robustard explain`.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use robustard_report::short;
+use robustard_table::{RowGrounds, Table, TableModel, load_model, read};
+use serde::Serialize;
+
+use crate::args::TableArguments;
+use crate::text::{bar, padded};
+use crate::{Ending, Outcome, Usage, colour};
+
+/// Similar rows and unusual values listed.
+const MOST_SIMILAR: usize = 5;
+const MOST_UNUSUAL: usize = 3;
+/// Values nearer to the median than this are not unusual.
+const USUAL: f64 = 2.0;
+
+/// Options of `explain`.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  robustard explain houses.model houses.csv --row 17
+  robustard explain houses.model new.csv --row 3 --json")]
+pub struct Explain {
+    /// A model file, written by `robustard fit -o`
+    model: PathBuf,
+    /// A table with the row: the training table or a new one
+    table: PathBuf,
+    #[command(flatten)]
+    reading: TableArguments,
+    /// The row: its id if the model has an id column, else its number, counted from 1
+    #[arg(long, value_name = "ID")]
+    row: String,
+    /// Columns listed, those with the largest contributions first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    most: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// An explanation for programs.
+#[derive(Serialize)]
+struct Explained {
+    row: usize,
+    id: Option<String>,
+    actual: Option<f64>,
+    prediction: f64,
+    average: f64,
+    contributions: Vec<Contribution>,
+    similar_rows: Vec<Similar>,
+    /// What the fit says about it, if the row was fitted.
+    fitted: Option<FittedRow>,
+}
+
+#[derive(Serialize)]
+struct Contribution {
+    column: String,
+    value: Option<String>,
+    contribution: f64,
+    /// Robust standard deviations from the median, or of a level as rare.
+    unusual: f64,
+}
+
+#[derive(Serialize)]
+struct Similar {
+    row: usize,
+    weight: f64,
+}
+
+#[derive(Serialize)]
+struct FittedRow {
+    /// Predicted from the other rows.
+    predicted: f64,
+    z: f64,
+    flagged: bool,
+    set_aside: bool,
+}
+
+impl Explain {
+    /// Explains one row.
+    pub fn run(&self) -> Outcome<Ending> {
+        let model = load_model(&self.model)?;
+        let table = read(&self.table, &self.reading.options(&model.encoder().id))?;
+        let row = self.place(&model, &table)?;
+        let Some(grounds) = model.grounds(&table, row, MOST_SIMILAR)? else {
+            return Err(format!("row {} lacks a value that the model needs; fill it in", self.row).into());
+        };
+        let explained = explained(&model, &table, row, grounds)?;
+        if self.json {
+            writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&explained)?)?;
+        } else {
+            colour::print(&self.words(&model, &explained)?)?;
+        }
+        Ok(Ending::Done)
+    }
+
+    /// The row's place in the table.
+    fn place(&self, model: &TableModel, table: &Table) -> Outcome<usize> {
+        if let Some(id) = model.encoder().id.as_ref().filter(|id| table.names().contains(id)) {
+            let ids = table.texts(id)?;
+            let is_meant = |text: &Option<String>| text.as_deref() == Some(self.row.as_str());
+            let places: Vec<usize> = (0..ids.len()).filter(|&place| is_meant(&ids[place])).collect();
+            return match places[..] {
+                [place] => Ok(place),
+                [] => Err(Usage(format!("no row has the {id} '{}'", self.row)).into()),
+                _ => Err(Usage(format!("{} rows have the {id} '{}'", places.len(), self.row)).into()),
+            };
+        }
+        let number = self.row.parse::<usize>().ok().filter(|number| (1..=table.row_count()).contains(number));
+        let number = number.ok_or_else(|| {
+            Usage(format!("'{}' is not a row of the table; give a number from 1 to {}", self.row, table.row_count()))
+        })?;
+        Ok(number - 1)
+    }
+
+    fn words(&self, model: &TableModel, explained: &Explained) -> Outcome<String> {
+        const BAR: usize = 16;
+        let target = &model.encoder().target;
+        let mut out = String::new();
+        let name = explained.id.clone().unwrap_or_else(|| explained.row.to_string());
+        writeln!(out, "Row      {name}: {target} predicted as {}", short(explained.prediction))?;
+        if let Some(actual) = explained.actual {
+            writeln!(out, "         actual {}", short(actual))?;
+        }
+        if let Some(fitted) = &explained.fitted {
+            let verdict = match (fitted.set_aside, fitted.flagged) {
+                (true, _) => ": looks wrong, and was set aside in the fit",
+                (_, true) => ": looks wrong",
+                _ => "",
+            };
+            let (predicted, z) = (short(fitted.predicted), fitted.z);
+            writeln!(out, "         from the other rows {predicted}, off by {z:.1} standard deviations{verdict}")?;
+        }
+        writeln!(out, "Why      {:<38} {:>12}", "average prediction", short(explained.average))?;
+        let mut order: Vec<&Contribution> = explained.contributions.iter().collect();
+        order.sort_by(|a, b| b.contribution.abs().total_cmp(&a.contribution.abs()));
+        let largest = order.first().map_or(1.0, |first| first.contribution.abs()).max(f64::MIN_POSITIVE);
+        let (shown, rest) = order.split_at(self.most.min(order.len()));
+        for contribution in shown {
+            let value = contribution.value.as_deref().map_or("missing".to_owned(), short_text);
+            let label = padded(&format!("{} = {value}", contribution.column), 38);
+            let size = contribution.contribution.abs() / largest;
+            let bar = if size > 0.0 { bar(size, BAR) } else { String::new() };
+            let sign = if contribution.contribution > 0.0 { "+" } else { "" };
+            writeln!(out, "         {label} {:>12} {bar}", format!("{sign}{}", short(contribution.contribution)))?;
+        }
+        if !rest.is_empty() {
+            let sum: f64 = rest.iter().map(|contribution| contribution.contribution).sum();
+            let sign = if sum > 0.0 { "+" } else { "" };
+            let label = format!("{} more columns", rest.len());
+            writeln!(out, "         {label:<38} {:>12}", format!("{sign}{}", short(sum)))?;
+        }
+        writeln!(out, "         {:<38} {:>12}", "prediction", short(explained.prediction))?;
+        let mut unusual: Vec<&Contribution> =
+            explained.contributions.iter().filter(|contribution| contribution.unusual > USUAL).collect();
+        unusual.sort_by(|a, b| b.unusual.total_cmp(&a.unusual));
+        for (k, contribution) in unusual.iter().take(MOST_UNUSUAL).enumerate() {
+            let value = contribution.value.as_deref().map_or("missing".to_owned(), short_text);
+            let head = if k == 0 { "Unusual" } else { "" };
+            let label = padded(&format!("{} = {value}", contribution.column), 38);
+            writeln!(out, "{head:<8} {label} {:>12.1} standard deviations", contribution.unusual.min(999.9))?;
+        }
+        for (k, similar) in explained.similar_rows.iter().enumerate() {
+            let head = if k == 0 { "Similar" } else { "" };
+            let label = format!("training row {}", similar.row);
+            writeln!(out, "{head:<8} {label:<38} {:>12.3} weight in the prediction", similar.weight)?;
+        }
+        Ok(out)
+    }
+}
+
+/// Numbers with few digits, other texts as they are.
+fn short_text(text: &str) -> String {
+    text.parse::<f64>().map_or_else(|_| text.to_owned(), short)
+}
+
+fn explained(model: &TableModel, table: &Table, row: usize, grounds: RowGrounds) -> Outcome<Explained> {
+    let encoder = model.encoder();
+    let one = table.take(&[row]);
+    let text = |name: &str| -> Outcome<Option<String>> { Ok(one.texts(name)?.swap_remove(0)) };
+    let RowGrounds { explanation, similar, unusual } = grounds;
+    let contributions =
+        encoder.columns.iter().zip(explanation.contributions).zip(unusual).map(|((column, contribution), unusual)| {
+            Ok(Contribution { column: column.name.clone(), value: text(&column.name)?, contribution, unusual })
+        });
+    let has = |name: &String| table.names().contains(name);
+    let actual = has(&encoder.target).then(|| one.numbers(&encoder.target)).transpose()?.flatten();
+    let actual = actual.map(|values| values[0]).filter(|value| !value.is_nan());
+    let id = encoder.id.as_ref().filter(|id| has(id)).map(|id| text(id)).transpose()?.flatten();
+    let is_own = actual.is_some() && model.was_fitted_to(table).unwrap_or(false);
+    let place = if is_own { model.rows().binary_search(&row).ok() } else { None };
+    let fitted = place.map(|place| {
+        let diagnostics = model.regression().diagnostics();
+        FittedRow {
+            predicted: diagnostics.predicted[place],
+            z: diagnostics.z[place],
+            flagged: diagnostics.flagged[place],
+            set_aside: diagnostics.set_aside[place],
+        }
+    });
+    Ok(Explained {
+        row: row + 1,
+        id,
+        actual,
+        prediction: explanation.prediction,
+        average: explanation.average,
+        contributions: contributions.collect::<Outcome<_>>()?,
+        similar_rows: similar.iter().map(|similar| Similar { row: similar.row + 1, weight: similar.weight }).collect(),
+        fitted,
+    })
+}
