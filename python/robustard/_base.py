@@ -114,7 +114,7 @@ class Regression(Core):
         -------
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per value of a column, most important columns first: `column`, `value`, `effect` (prediction at the value less the
-            average, in the target's units), `std_error`, `lower` and `upper` (a 95% interval) and `share_of_rows`.
+            average, in the target's units), `standard_error`, `lower` and `upper` (a 95% interval) and `share_of_rows`.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class Regression(Core):
             for effect in known
             for point in effect["points"]
         ]
-        return self._table(("column", "value", "effect", "std_error", "lower", "upper", "share_of_rows"), lines)
+        return self._table(("column", "value", "effect", "standard_error", "lower", "upper", "share_of_rows"), lines)
 
     def importances(self) -> Any:
         """Say how much each column matters.

@@ -121,7 +121,7 @@ def rows(model: Regression, *, ax: Any) -> Any:
     ax.set_xlabel("row")
     ax.set_ylabel("off, in standard deviations")
     count = int(flagged.sum())
-    ax.set_title(f"{count} of {len(z)} rows look wrong" if count else "no row looks wrong", fontsize=10)
+    ax.set_title(f"{count} of {len(z)} rows flagged as outliers" if count else "no outliers flagged", fontsize=10)
     return ax
 
 
@@ -136,7 +136,7 @@ def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
         ends = [float(actual[~flagged].min(initial=np.inf)), float(actual[~flagged].max(initial=-np.inf))]
         ax.plot(ends, ends, color=_GREY, linewidth=0.8)
         ax.scatter(predicted[~flagged], actual[~flagged], s=9, color=_BLUE, linewidths=0)
-        ax.scatter(predicted[flagged], actual[flagged], s=22, color=_RED, linewidths=0, label="looks wrong")
+        ax.scatter(predicted[flagged], actual[flagged], s=22, color=_RED, linewidths=0, label="outlier")
         ax.set_xlabel("predicted from the other rows")
         ax.set_ylabel(model._fitted.target)
     else:
@@ -154,7 +154,7 @@ def fit(model: Regression, level: float, X: Any, *, ax: Any) -> Any:
         )
         ax.plot(grid[:, 0], curve["mean"], color=_BLUE, linewidth=1.6)
         ax.scatter(used[~flagged], actual[~flagged], s=12, color=_GREY, linewidths=0)
-        ax.scatter(used[flagged], actual[flagged], s=24, color=_RED, linewidths=0, label="looks wrong")
+        ax.scatter(used[flagged], actual[flagged], s=24, color=_RED, linewidths=0, label="outlier")
         ax.set_xlabel(model._column_names[0])
         ax.set_ylabel(model._fitted.target)
     if ax.get_legend_handles_labels()[0]:

@@ -62,7 +62,7 @@ def _rows(model: Regression) -> str:
     diagnosis = model._fitted.diagnose()
     flagged = np.flatnonzero(diagnosis["flagged"])
     if not len(flagged):
-        return "<div style='margin-top:6px'>No row looks wrong</div>"
+        return "<div style='margin-top:6px'>No outliers flagged</div>"
     flagged = flagged[np.argsort(-np.abs(diagnosis["z"][flagged]), kind="stable")]
     lines = [
         f"<tr><td style='{_CELL}'>row {model._rows[row]}</td><td style='{_CELL}'>{diagnosis['actual'][row]:.4g}</td>"
@@ -71,6 +71,6 @@ def _rows(model: Regression) -> str:
         for row in flagged[:_MOST]
     ]
     more = f"and {len(flagged) - _MOST} more: find_label_issues()" if len(flagged) > _MOST else ""
-    noun = "1 row looks" if len(flagged) == 1 else f"{len(flagged)} rows look"
+    noun = "1 outlier" if len(flagged) == 1 else f"{len(flagged)} outliers"
     table = f"<table style='{_TABLE}'>{''.join(lines)}</table>"
-    return f"<div style='margin-top:6px'>{noun} wrong</div>{table}{more}"
+    return f"<div style='margin-top:6px'>{noun} flagged</div>{table}{more}"

@@ -160,7 +160,7 @@ def test_report(line, tmp_path, robustard_command):
     model = JointARD().fit(X, y)
     model.report(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for question in ["How good is it?", "What matters?", "Which rows look wrong?"]:
+    for question in ["In short", "What matters?", "Which rows should I check?"]:
         assert question in page
     # The page of the command line, but for what it calls the table.
     model.save(tmp_path / "a.model")

@@ -38,7 +38,7 @@ def test_what_plots_show(line):
     model = JointARD(features="linear").fit(X, y)
     names = [text.get_text() for text in model.plot_features().get_yticklabels()]
     assert names[-1] == "x1" and "x3" in names
-    assert "3 of 150 rows look wrong" in model.plot_rows().get_title()
+    assert "3 of 150 rows flagged as outliers" in model.plot_rows().get_title()
     levels, coverage = model.plot_calibration().lines[-1].get_data()
     assert np.abs(np.asarray(levels) - coverage).max() < 0.2
     fresh = model.plot_calibration(X, y).lines[-1].get_data()[1]
@@ -67,7 +67,7 @@ def test_notebooks_show_a_summary(line):
     table = pandas.DataFrame(X, columns=["<b>bold</b>", "b", "c", "d", "e"])
     model = JointARD(features="linear").fit(table, y)
     page = model._repr_html_()
-    assert "JointARD" in page and "3 rows look wrong" in page and "row 90" in page
+    assert "JointARD" in page and "3 outliers flagged" in page and "row 90" in page
     assert "<b>bold" not in page
     assert model._repr_mimebundle_()["text/html"] == page
     assert "JointARD" in JointARD()._repr_html_()

@@ -16,9 +16,10 @@ from playwright.sync_api import sync_playwright
 
 CHROMIUM, ROBUSTARD, FOLDER = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 PAGE_LIMIT = 6_000_000
+#: Most pixels of a page whose details are closed, of 80 columns.
+HEIGHT_LIMIT = 4_000
 CHARTS = {
-    "predicted-actual", "features", "noise", "leverage", "coverage", "residuals", "quantiles", "objective",
-    "feature-paths", "row-paths",
+    "predicted-actual", "leverage", "coverage", "residuals", "quantiles", "objective", "feature-paths",
 }
 HOSTILE = {
     "columns": ['"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>",
@@ -86,7 +87,21 @@ class Watched:
         )
 
     def column(self, place):
-        return self.page.locator(f"#suspicious tbody tr td:nth-child({place})").all_inner_texts()
+        return self.page.locator(f"#suspicious > tbody > tr:not(.explanation) > td:nth-child({place})").all_inner_texts()
+
+    def open_details(self):
+        """Opens everything that is closed, and waits for the charts in it."""
+        self.page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
+        self.page.wait_for_function("document.querySelectorAll('.chart:not([data-drawn=yes])').length === 0")
+
+    def check_texts(self):
+        """Every chart says what it shows, every control and every cell of a head has a name."""
+        nameless = self.page.evaluate(
+            """() => [...document.querySelectorAll(".chart")].filter((c) => (c.getAttribute("aria-label") ?? "").length < 10)
+                .concat([...document.querySelectorAll("button, summary")].filter((c) => !c.textContent.trim() && !c.title && !c.ariaLabel))
+                .map((element) => element.outerHTML)"""
+        )
+        assert not nameless, nameless
 
     def close(self, shot):
         self.page.screenshot(path=FOLDER / f"{shot}.png", full_page=True)
@@ -98,7 +113,10 @@ def check_demo(browser):
     page_path = FOLDER / "demo.html"
     robustard("demo", "--report", page_path, "--figures", FOLDER / "figures", "--force")
     page = Watched(browser, page_path)
-    expected = CHARTS | {"curve"}
+    expected = CHARTS | {"curve", "effect-1", "noise", "row-paths"}
+    page.check_texts()
+    check_first_screen(page)
+    page.open_details()
     assert page.charts() == expected, expected ^ page.charts()
     figures = {path.stem for path in (FOLDER / "figures").glob("*.svg")}
     assert figures == expected, figures ^ expected
@@ -117,12 +135,13 @@ def check_demo(browser):
     # Sorting: numbers down first, then up.
     off = lambda: [abs(float(value)) for value in page.column(4)]
     page.page.uncheck("#flagged")
-    page.page.get_by_role("button", name="s.d. off").click()
+    page.page.get_by_role("button", name="std. residual").click()
     assert off() == sorted(off(), reverse=True)
-    page.page.get_by_role("button", name="s.d. off").click()
+    page.page.get_by_role("button", name="std. residual").click()
     assert off() == sorted(off()), off()
-    assert page.page.locator("th[aria-sort=ascending]").inner_text().startswith("s.d. off")
-    times = lambda: [float(value) for value in page.column(7)]
+    assert page.page.locator("th[aria-sort=ascending]").inner_text().startswith("std. residual")
+    page.page.check("#everything")
+    times = lambda: [float(value) for value in page.column(9)]
     page.page.get_by_role("button", name="time").click()
     assert times() == sorted(times(), reverse=True)
 
@@ -131,7 +150,7 @@ def check_demo(browser):
     assert off() and min(off()) >= 4 and page.page.inner_text("#count") == f"{len(off())} rows"
     page.page.fill("#threshold", "0")
     page.page.fill("#search", "41.6")
-    assert "41.6" in page.column(7), page.column(7)
+    assert "41.6" in page.column(9), page.column(9)
     page.page.fill("#search", "no such text")
     assert page.page.inner_text("#count") == "0 rows"
     page.page.fill("#search", "")
@@ -141,8 +160,10 @@ def check_demo(browser):
     with page.page.expect_download() as download:
         page.page.click("#download")
     lines = list(csv.reader(open(download.value.path(), newline="")))
-    assert lines[0][:4] == ["row", "actual", "predicted", "s.d. off"], lines[0]
+    assert lines[0][:4] == ["row", "actual", "predicted", "std. residual"], lines[0]
     assert [line[0] for line in lines[1:]] == page.column(1) and len(lines) > 5
+    page.page.uncheck("#everything")
+    check_waterfall(page)
 
     # Light and dark.
     colour = "getComputedStyle(document.body).backgroundColor"
@@ -163,6 +184,35 @@ def check_demo(browser):
     phone.close("demo-phone")
 
 
+def check_first_screen(page):
+    """The verdict in three lines, before anything has to be scrolled."""
+    lines = page.page.locator("#quality .answer").all_inner_texts()
+    starts = ["How good: ", "What drives it: ", "Rows to check: "]
+    assert [line[: len(start)] for line, start in zip(lines, starts)] == starts and len(lines) == 3, lines
+    bottom = page.page.locator("#quality .tiles").bounding_box()
+    assert bottom["y"] + bottom["height"] < 900, bottom
+
+
+def check_waterfall(page):
+    """A row says why it is predicted as it is, by the keyboard and by a click."""
+    button = page.page.locator("#suspicious .why").first
+    button.focus()
+    page.page.keyboard.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    falls = page.page.locator(".waterfall tr")
+    labels = falls.locator("th").all_inner_texts()
+    assert labels[0] == "average prediction" and labels[-1] == "actual", labels
+    numbers = [float(text) for text in falls.locator("td.number").all_inner_texts()]
+    average, *steps, prediction, _ = numbers
+    # Steps are shown with three digits.
+    slack = 0.02 * sum(abs(step) for step in steps) + 1e-3 * abs(prediction)
+    assert abs(average + sum(steps) - prediction) < slack, numbers
+    page.page.keyboard.press("Enter")
+    assert page.page.locator(".waterfall").count() == 0 and button.get_attribute("aria-expanded") == "false"
+    page.page.locator("#suspicious tr.explained td").nth(2).click()
+    assert page.page.locator(".waterfall").count() == 1
+
+
 def check_toolbar(page):
     """Nothing on the page offers to send data anywhere."""
     titles = page.page.locator(".modebar-btn").evaluate_all("buttons => buttons.map(b => b.dataset.title)")
@@ -179,17 +229,21 @@ def check_hostile(browser):
     robustard("fit", table, "--target", HOSTILE["target"], "--id", HOSTILE["id"], "--report", page_path,
               "--figures", FOLDER / "hostile-figures", "--force", "--quiet")
     page = Watched(browser, page_path)
-    assert page.charts() == CHARTS, CHARTS ^ page.charts()
+    page.open_details()
+    missing = (CHARTS | {"effect-1", "effect-2", "effect-3"}) - page.charts()
+    assert not missing, missing
     assert page.page.evaluate("document.querySelectorAll('img, svg[onload], [onerror]').length") == 0
     assert page.page.evaluate("document.scripts.length") == 3
     text = page.page.inner_text("body")
     for value in [HOSTILE["columns"][0], HOSTILE["columns"][1], HOSTILE["target"]]:
         assert value in text, f"{value} is not shown as text"
     assert any(HOSTILE["cell"] in value for value in page.column(1)), page.column(1)
-    ticks = page.page.locator("#chart-features .ytick").all_text_contents()
-    assert any("<img" in tick for tick in ticks), ticks
     # The little markup that plotly knows must not be obeyed either.
-    assert any("<b>c</b>" in tick for tick in ticks), ticks
+    titles = page.page.locator(".charts.small .xtitle").all_text_contents()
+    assert any("<img" in title for title in titles) and any("<b>c</b>" in title for title in titles), titles
+    page.page.locator("#suspicious .why").first.click()
+    labels = page.page.locator(".waterfall th").all_inner_texts()
+    assert any("<img" in label for label in labels), labels
     point = page.page.locator("#chart-predicted-actual .trace").last.locator("path.point").first
     point.scroll_into_view_if_needed()
     point.hover(force=True)
@@ -209,7 +263,9 @@ def check_large(browser):
     result = json.loads(robustard("fit", table, "--target", "y", "--report", page_path, "--json", "--force"))
     assert page_path.stat().st_size < PAGE_LIMIT, page_path.stat().st_size
     page = Watched(browser, page_path)
-    assert page.charts() == CHARTS, CHARTS ^ page.charts()
+    page.open_details()
+    missing = (CHARTS | {"effect-1", "effect-2", "effect-3"}) - page.charts()
+    assert not missing, missing
     flagged = len(result["flagged_rows"])
     assert flagged > 5_000 and page.page.inner_text("#count") == f"{flagged} rows", page.page.inner_text("#count")
     with page.page.expect_download() as download:
@@ -217,6 +273,30 @@ def check_large(browser):
     lines = list(csv.reader(open(download.value.path(), newline="")))
     assert {line[0] for line in lines[1:]} == {str(row["row"]) for row in result["flagged_rows"]}
     page.close("large")
+
+
+def check_wide(browser):
+    """80 columns, of which many matter, with categories and collinear ones: still a page to read."""
+    source = random.Random(3)
+    rows = []
+    for x in linear_rows(source, 600, 78, 0.02):
+        kind = source.choice("pqrst")
+        twin = x[0] + source.gauss(0, 0.01)
+        curve = sum(source_weight * value for source_weight, value in zip(range(20, 0, -1), x[:20])) / 5
+        rows.append([*x[:78], twin, kind, round(x[78] + curve + "pqrst".index(kind) + x[3] * x[4], 4)])
+    table = write_table("wide.csv", [*(f"c{k}" for k in range(78)), "twin", "kind", "y"], rows)
+    page_path = FOLDER / "wide.html"
+    robustard("fit", table, "--target", "y", "--report", page_path, "--force", "--quiet")
+    page = Watched(browser, page_path)
+    height = page.page.evaluate("document.documentElement.scrollHeight")
+    print(f"a page of 80 columns is {height} px high, at most {HEIGHT_LIMIT}")
+    assert height <= HEIGHT_LIMIT, height
+    page.check_texts()
+    assert "collinear" in page.page.inner_text("#features"), page.page.inner_text("#features")
+    page.close("wide")
+    phone = Watched(browser, page_path, width=390)
+    assert phone.page.evaluate("document.documentElement.scrollWidth") <= 390
+    phone.close("wide-phone")
 
 
 def main():
@@ -227,7 +307,7 @@ def main():
             args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
                   "--disable-component-update", "--disable-sync"],
         )
-        for check in [check_demo, check_hostile, check_large]:
+        for check in [check_demo, check_hostile, check_large, check_wide]:
             check(browser)
             print(f"{check.__name__} passed", flush=True)
         browser.close()

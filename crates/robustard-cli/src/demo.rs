@@ -8,6 +8,7 @@ use clap::Args;
 use robustard::features::FeatureKind;
 use robustard::metrics::{nll, rmse};
 use robustard::{Choice, Control, Preset, Recipe, Regression, Settings, Status};
+use robustard_report::Source;
 use robustard_table::samples::motorcycle::{DEGREE, FOLDS, Fold, Motorcycle, WRONG_ROWS};
 use robustard_table::samples::{SHIFT, SPREAD};
 use robustard_table::{EncodeOptions, Table, TableModel};
@@ -98,8 +99,8 @@ impl Demo {
         if self.report.exists() && !self.force {
             writeln!(text, "\n{} exists and is left as it is; --force writes it anew.", self.report.display())?;
         } else {
-            let written =
-                pages.write(&fits[JOINT], &table, "the motorcycle data, six rows made wrong", &Control::new())?;
+            let source = Source { name: "the motorcycle data, six rows made wrong", reading: None };
+            let written = pages.write(&fits[JOINT], &table, source, &Control::new())?;
             writeln!(text, "\nWrote the {}: open it in a browser.", written.join(" and the "))?;
         }
         std::io::stdout().lock().write_all(text.as_bytes())?;

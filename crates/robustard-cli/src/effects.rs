@@ -119,8 +119,8 @@ fn column_table(effects: &Effects, wanted: &[usize]) -> Table {
     Table::from_columns(vec![
         ("column".to_owned(), column_of_texts(columns.iter().map(|column| column.name.as_str()))),
         ("importance".to_owned(), of(|column| column.importance)),
-        ("loss_of_r2".to_owned(), of(|column| column.loss)),
-        ("standard_error".to_owned(), of(|column| column.loss_error)),
+        ("loss".to_owned(), of(|column| column.loss)),
+        ("loss_error".to_owned(), of(|column| column.loss_error)),
         ("interacting".to_owned(), of(|column| column.interacting)),
         ("direction".to_owned(), of(|column| column.direction)),
         ("standing".to_owned(), column_of_texts(columns.iter().map(|column| standing_word(column.standing)))),
@@ -194,7 +194,7 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
             padded(&effect.name, 18),
             100.0 * effect.importance,
             padded(&bar, BAR),
-            clipped(&words, 20)
+            clipped(&words, 23)
         )?;
     }
     if clear.len() > shown.len() && !clear.is_empty() {
@@ -219,15 +219,12 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
         }
     }
     for Collinear { columns, loss, loss_error } in &effects.collinear {
-        let words = format!(
-            "{} can hardly be told apart; together: R² lost without them {loss:.3} ± {loss_error:.3}",
-            names(columns)
-        );
+        let words = format!("collinear: {}; R² lost without all of them {loss:.3} ± {loss_error:.3}", names(columns));
         wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
     }
     for pair in effects.interactions.iter().filter(|pair| pair.share >= LEAST_PAIR).take(MOST_PAIRS) {
         let [a, b] = pair.columns.map(|column| clipped(&effects.columns[column].name, 22));
-        writeln!(out, "         {a} and {b} act together ({:.1}% of the variance)", 100.0 * pair.share)?;
+        writeln!(out, "         {a} and {b} interact ({:.1}% of the variance)", 100.0 * pair.share)?;
     }
     Ok(())
 }

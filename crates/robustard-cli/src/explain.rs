@@ -86,7 +86,7 @@ impl Explain {
         let model = load_model(&self.model)?;
         let table = read(&self.table, &self.reading.options(&model.encoder().id))?;
         let row = self.place(&model, &table)?;
-        let Some(grounds) = model.grounds(&table, row, MOST_SIMILAR)? else {
+        let Some(grounds) = model.grounds(&table, &[row], MOST_SIMILAR)?.pop() else {
             return Err(format!("row {} lacks a value that the model needs; fill it in", self.row).into());
         };
         let explained = explained(&model, &table, row, grounds)?;
@@ -128,8 +128,8 @@ impl Explain {
         }
         if let Some(fitted) = &explained.fitted {
             let verdict = match (fitted.set_aside, fitted.flagged) {
-                (true, _) => ": looks wrong, and was set aside in the fit",
-                (_, true) => ": looks wrong",
+                (true, _) => ": outlier, excluded from the fit",
+                (_, true) => ": outlier",
                 _ => "",
             };
             let (predicted, z) = (short(fitted.predicted), fitted.z);
@@ -146,7 +146,8 @@ impl Explain {
             let size = contribution.contribution.abs() / largest;
             let bar = if size > 0.0 { bar(size, BAR) } else { String::new() };
             let sign = if contribution.contribution > 0.0 { "+" } else { "" };
-            writeln!(out, "         {label} {:>12} {bar}", format!("{sign}{}", short(contribution.contribution)))?;
+            let line = format!("         {label} {:>12} {bar}", format!("{sign}{}", short(contribution.contribution)));
+            writeln!(out, "{}", line.trim_end())?;
         }
         if !rest.is_empty() {
             let sum: f64 = rest.iter().map(|contribution| contribution.contribution).sum();
@@ -182,7 +183,7 @@ fn explained(model: &TableModel, table: &Table, row: usize, grounds: RowGrounds)
     let encoder = model.encoder();
     let one = table.take(&[row]);
     let text = |name: &str| -> Outcome<Option<String>> { Ok(one.texts(name)?.swap_remove(0)) };
-    let RowGrounds { explanation, similar, unusual } = grounds;
+    let RowGrounds { explanation, similar, unusual, .. } = grounds;
     let contributions =
         encoder.columns.iter().zip(explanation.contributions).zip(unusual).map(|((column, contribution), unusual)| {
             Ok(Contribution { column: column.name.clone(), value: text(&column.name)?, contribution, unusual })

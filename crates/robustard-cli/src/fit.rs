@@ -3,10 +3,13 @@
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use robustard::{Status, TargetTransform};
-use robustard_report::{counted, noise_words, reason_words, short, solver_name, status_words, time_words};
+use robustard_report::{
+    Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
+};
 use robustard_table::{Fitted, Table, TableModel, read, save_model, write};
 
 use crate::args::{FitArguments, TableArguments};
@@ -82,7 +85,9 @@ impl Fit {
         self.check_outputs()?;
         self.fitting.limit_threads()?;
         let recipe = self.fitting.recipe()?;
+        let started = Instant::now();
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
+        let (name, reading) = (source_name(&self.table), Some(started.elapsed()));
         let control = control(self.quiet, recipe.settings().tolerance)?;
         let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
         if let Some(path) = &self.output {
@@ -92,7 +97,7 @@ impl Fit {
             write(&row_table(&model, &table)?, path)?;
         }
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
-        let written = pages.write(&model, &table, &source_name(&self.table), &control)?;
+        let written = pages.write(&model, &table, Source { name: &name, reading }, &control)?;
         drop(control);
         if !self.quiet {
             notes.iter().for_each(|note| say(&format!("note: {note}")));
@@ -162,8 +167,8 @@ impl Fit {
         }
         writeln!(
             out,
-            "         {} iterations, {} in all, {}",
-            regression.model().iterations(),
+            "         {}, {} in all, {}",
+            counted(regression.model().iterations(), "iteration"),
             time_words(regression.elapsed()),
             status_words(regression.status())
         )?;
@@ -176,7 +181,7 @@ impl Fit {
         let quality = regression.quality();
         let aside = match regression.set_aside().len() {
             0 => String::new(),
-            count => format!(", without the {} set aside", counted(count, "row")),
+            count => format!(", {} excluded", counted(count, "outlier")),
         };
         writeln!(out, "Quality  each row predicted from the others{aside}:")?;
         writeln!(out, "         RMSE {}, median error {}", short(quality.loo_rmse), short(quality.loo_median_error))?;
@@ -189,10 +194,15 @@ impl Fit {
         if regression.quality_is_optimistic() {
             writeln!(
                 out,
-                "         (too good: {} learnt from {} rows; see robustard compare)",
-                counted(regression.learnt_relevances(), "relevance"),
+                "         (optimistic: {} learnt from {} rows; see robustard compare)",
+                counted(regression.learnt_relevances(), "hyperparameter"),
                 regression.row_count()
             )?;
+        }
+        for third in regression.coverage_by_third(0.95).iter().filter(|third| third.miscoverage().is_some()) {
+            let (from, to) = (three_digits(third.from), three_digits(third.to));
+            let share = 100.0 * third.covered;
+            writeln!(out, "         but {share:.1}% where predictions are {from} to {to}")?;
         }
         what_matters(&mut out, model)?;
         rows(&mut out, model, table)?;
@@ -234,11 +244,10 @@ fn rows(out: &mut String, model: &TableModel, table: &Table) -> Outcome<()> {
             Some(_) => "more likely a gross error than not".to_owned(),
             None => format!("beyond {:.1} standard deviations", diagnostics.threshold),
         };
-        writeln!(out, "Rows     none looks wrong ({by})")?;
+        writeln!(out, "Rows     no outliers flagged ({by})")?;
         return Ok(());
     }
-    let count = if flagged.len() == 1 { "1 row looks".to_owned() } else { format!("{} rows look", flagged.len()) };
-    writeln!(out, "Rows     {count} wrong; actual and predicted from the other rows:")?;
+    writeln!(out, "Rows     {} flagged; actual and predicted from the other rows:", counted(flagged.len(), "outlier"))?;
     let ids = model.encoder().id.as_ref().map(|id| table.texts(id)).transpose()?;
     writeln!(
         out,

@@ -1,6 +1,6 @@
 //! What `robustard fit --json` prints. `docs/fit.schema.json` describes it; everything is in the target's units.
 
-use robustard::{Effects, FeatureSummary, Quality, Regression, Selection, Status};
+use robustard::{Effects, FeatureSummary, PartCoverage, Quality, Regression, Selection, Status};
 use robustard_table::{LeftOut, Table, TableModel};
 use serde::Serialize;
 
@@ -32,6 +32,8 @@ pub struct Summary<'a> {
     /// Rows of the table, counted from 1, that were set aside as gross errors.
     set_aside: Vec<usize>,
     quality: &'a Quality,
+    /// Coverage of 95% intervals in thirds of the predictions, lowest first; empty if rows are few.
+    coverage_by_third: Vec<PartCoverage>,
     /// Whether so many precisions were learnt from so few rows that the quality flatters the fit.
     optimistic: bool,
     left_out: &'a [LeftOut],
@@ -95,6 +97,7 @@ impl<'a> Summary<'a> {
             flagged_rows: diagnostics.flagged_rows().into_iter().map(flagged).collect(),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),
             quality: regression.quality(),
+            coverage_by_third: regression.coverage_by_third(0.95),
             optimistic: regression.quality_is_optimistic(),
             left_out: &encoder.left_out,
             selection: regression.selection(),

@@ -44,7 +44,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Fit a table: how good, which columns matter, which rows look wrong
+    /// Fit a table: how good, which columns matter, which rows are outliers
     Fit(Box<fit::Fit>),
     /// Predict the rows of a table with a fitted model
     Predict(predict::Predict),

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use clap::Args;
 use robustard::Control;
-use robustard_report::{Report, counted};
+use robustard_report::{Report, Source, counted};
 use robustard_table::{Table, TableModel, io_words, write_whole};
 
 use crate::args::FittedTable;
@@ -36,10 +37,13 @@ impl ReportCommand {
         if let Some(folder) = &self.figures {
             refuse_figures(folder, self.of.force)?;
         }
+        let started = Instant::now();
         let (model, table) = self.of.open()?;
+        let name = source_name(&self.of.table);
+        let source = Source { name: &name, reading: Some(started.elapsed()) };
         let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref() };
         let control = control(self.of.quiet, model.regression().settings().tolerance)?;
-        for written in pages.write(&model, &table, &source_name(&self.of.table), &control)? {
+        for written in pages.write(&model, &table, source, &control)? {
             if !self.of.quiet {
                 say(&format!("wrote {written}"));
             }
@@ -76,7 +80,13 @@ pub struct Pages<'a> {
 
 impl Pages<'_> {
     /// Writes what is asked for; the result says what was written.
-    pub fn write(&self, model: &TableModel, table: &Table, source: &str, control: &Control) -> Outcome<Vec<String>> {
+    pub fn write(
+        &self,
+        model: &TableModel,
+        table: &Table,
+        source: Source<'_>,
+        control: &Control,
+    ) -> Outcome<Vec<String>> {
         if self.page.is_none() && self.figures.is_none() {
             return Ok(Vec::new());
         }

@@ -27,7 +27,7 @@ fn a_table_becomes_a_summary_a_model_and_rows() {
         "converged",
         "Quality",
         "area",
-        "1 row looks wrong",
+        "1 outlier flagged",
         "h7",
     ] {
         assert!(out.contains(wanted), "{wanted} is not in\n{out}");

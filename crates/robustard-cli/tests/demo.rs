@@ -14,7 +14,7 @@ fn demo(seed: Option<&str>) -> Output {
     let mut arguments = vec!["demo", "--report", &page_name];
     arguments.extend(seed.iter().flat_map(|seed| ["--seed", seed]));
     let output = robustard(&arguments);
-    assert!(std::fs::read_to_string(&page).unwrap().contains("Which rows look wrong?"));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Which rows should I check?"));
     let again = robustard(&arguments);
     assert!(text(&again.stdout).contains("left as it is"), "nothing is overwritten unasked");
     std::fs::remove_file(&page).unwrap();

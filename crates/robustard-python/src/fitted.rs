@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyTuple};
 use robustard::faer::Mat;
 use robustard::features::FeatureMap;
 use robustard::{Control, Dataset, FeatureSummary, Means, Options, Prediction, Recipe, Regression};
-use robustard_report::{Report, compared_words, noise_words, reason_words, status_words};
+use robustard_report::{Report, Source, compared_words, noise_words, reason_words, status_words};
 use robustard_table::{
     Column, ColumnKind, EncodeOptions, Encoder, ModelError, TableModel, load_model, model_from_bytes, model_to_bytes,
     save_model,
@@ -602,6 +602,7 @@ impl Fitted {
                     "this is not the table that the model was fitted to; give X and y as they were in fit".to_owned()
                 );
             }
+            let source = Source { name: source, reading: None };
             Ok(Report::new(&self.model, &frame.table, source, control).map_err(|error| error.to_string())?.html())
         });
         page?.map_err(bad_value)

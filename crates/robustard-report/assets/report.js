@@ -165,12 +165,13 @@
       font: { family: "system-ui, sans-serif", size: 13, color: variable("text") },
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      height: chart.is_small ? 230 : names > 0 ? Math.max(220, 90 + 26 * names) : 400,
+      height: chart.is_small ? 220 : names > 0 ? Math.max(220, 90 + 26 * names) : 400,
       margin: { l: 56, r: 12, t: chart.is_small ? 8 : 30, b: 48 },
       xaxis: axis(chart.x, data.flatMap((trace) => trace.x)),
       yaxis: axis(chart.y, data.flatMap((trace) => trace.y)),
       hovermode: "closest",
       hoverlabel: { align: "left" },
+      showlegend: !chart.is_small,
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     };
     const config = {
@@ -238,20 +239,22 @@
     return { name, values, isNumber, isText: true };
   };
   const columns = [
-    text(rows.label_name, rows.label),
+    { ...text(rows.label_name, rows.label), isHead: true },
     number("actual", rows.actual),
     number("predicted", rows.predicted),
-    number("s.d. off", rows.z),
-    number("noise variance", rows.noise_variance),
-    number("leverage", rows.leverage),
-    ...rows.original_names.map((name, c) => text(name, rows.original.map((values) => values[c]))),
+    number("std. residual", rows.z),
+    { ...text("reason", rows.reason), isNumber: false },
+    { ...text("unusual inputs", rows.unusual), isNumber: false },
+    { ...number("noise variance", rows.noise_variance), isMore: true },
+    { ...number("leverage", rows.leverage), isMore: true },
+    ...rows.original_names.map((name, c) => ({ ...text(name, rows.original.map((values) => values[c])), isMore: true })),
   ];
   const OFF = 3;
   const order = { column: null, down: true };
   const table = document.getElementById("suspicious");
-  const [flaggedOnly, threshold, search, count, more] = ["flagged", "threshold", "search", "count", "more"].map((id) =>
-    document.getElementById(id),
-  );
+  const [flaggedOnly, threshold, search, everything, count, more] = [
+    "flagged", "threshold", "search", "everything", "count", "more",
+  ].map((id) => document.getElementById(id));
   let shown = PAGE;
 
   const chosen = () => {
@@ -287,7 +290,7 @@
   };
   const head = document.createElement("tr");
   columns.forEach((column, c) => {
-    const cell = element("th", "", column.isNumber ? "number" : "");
+    const cell = element("th", "", [column.isNumber ? "number" : "", column.isMore ? "extra" : ""].join(" ").trim());
     cell.scope = "col";
     const button = element("button", column.name);
     button.type = "button";
@@ -302,27 +305,111 @@
   });
   table.tHead.append(head);
 
+  const cellText = (column, c, k) => {
+    const value = column.values[k];
+    if (value === null || value === undefined) return "";
+    return c === OFF ? value.toFixed(1) : column.isText ? value : digits(value);
+  };
+  const openedRows = new Set();
+  const toggle = (line, button, k) => {
+    const isOpen = !openedRows.has(k);
+    if (isOpen) openedRows.add(k);
+    else openedRows.delete(k);
+    button.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) line.after(explanation(k));
+    else line.nextElementSibling.remove();
+  };
+  const rowLine = (k) => {
+    const line = document.createElement("tr");
+    if (k < rows.flagged) line.classList.add("flagged");
+    columns.forEach((column, c) => {
+      const cell = element("td", "", [column.isNumber ? "number" : "", column.isMore ? "extra" : ""].join(" ").trim());
+      const content = cellText(column, c, k);
+      if (column.isHead && rows.explained[k]) {
+        const button = element("button", content, "why");
+        button.type = "button";
+        button.title = "why this prediction";
+        button.setAttribute("aria-expanded", "false");
+        cell.append(button);
+        line.classList.add("explained");
+        line.addEventListener("click", (event) => {
+          if (getSelection().isCollapsed || event.target === button) toggle(line, button, k);
+        });
+      } else {
+        cell.textContent = content;
+      }
+      line.append(cell);
+    });
+    return line;
+  };
+
   const refresh = () => {
     const found = chosen();
     [...head.cells].forEach((cell, c) => {
       if (c === order.column) cell.setAttribute("aria-sort", order.down ? "descending" : "ascending");
       else cell.removeAttribute("aria-sort");
     });
-    const lines = found.slice(0, shown).map((k) => {
-      const line = document.createElement("tr");
-      if (k < rows.flagged) line.className = "flagged";
-      columns.forEach((column, c) => {
-        const value = column.values[k];
-        const content = value === null || value === undefined ? "" : c === OFF ? value.toFixed(1) : column.isText ? value : digits(value);
-        line.append(element("td", content, column.isNumber ? "number" : ""));
-      });
-      return line;
-    });
-    table.tBodies[0].replaceChildren(...lines);
+    table.classList.toggle("everything", everything.checked);
+    openedRows.clear();
+    table.tBodies[0].replaceChildren(...found.slice(0, shown).map(rowLine));
     count.textContent = found.length === 1 ? "1 row" : `${found.length} rows`;
     more.hidden = found.length <= shown;
     return found;
   };
+  everything.addEventListener("input", () => table.classList.toggle("everything", everything.checked));
+
+  // ── Why a row is predicted as it is ───────────────────────────────────────────────────────────────────────────────
+
+  const signed = (value) => (value > 0 ? "+" : "") + threeDigits(value);
+  const threeDigits = (value) => String(Number(Number(value).toPrecision(3)));
+  // A waterfall: from the average over the contributions to the prediction, and where the actual value is.
+  const explanation = (k) => {
+    const { average, prediction, steps, others, others_sum, similar } = rows.explained[k];
+    const parts = [{ label: "average prediction", from: average, to: average, text: digits(average) }];
+    let at = average;
+    const add = (label, contribution) => {
+      parts.push({ label, from: at, to: at + contribution, text: signed(contribution) });
+      at += contribution;
+    };
+    steps.forEach((step) => add(`${step.column} = ${step.value}`, step.contribution));
+    if (others > 0) add(others === 1 ? "1 more column" : `${others} more columns`, others_sum);
+    parts.push({ label: "prediction of the fit", from: prediction, to: prediction, text: digits(prediction) });
+    const actual = rows.actual[k];
+    parts.push({ label: "actual", from: actual, to: actual, text: digits(actual), isActual: true });
+    const ends = parts.flatMap((part) => [part.from, part.to]);
+    const low = Math.min(...ends);
+    const span = Math.max(...ends) - low || 1;
+    const share = (value) => (100 * (value - low)) / span;
+
+    const falls = element("table", "", "waterfall");
+    const caption = element("caption", `Why ${rows.label_name} ${rows.label[k]} is predicted as ${digits(prediction)}`);
+    falls.append(caption);
+    parts.forEach((part) => {
+      const line = document.createElement("tr");
+      const name = element("th", part.label);
+      name.scope = "row";
+      const bar = element("span", "", part.isActual ? "mark actual" : part.from === part.to ? "mark" : part.to > part.from ? "up" : "down");
+      bar.style.left = `${share(Math.min(part.from, part.to))}%`;
+      if (part.from !== part.to) bar.style.width = `${Math.max(share(Math.max(part.from, part.to)) - share(Math.min(part.from, part.to)), 0.4)}%`;
+      const track = element("td", "", "track");
+      const inner = element("div", "");
+      inner.append(bar);
+      track.append(inner);
+      line.append(name, track, element("td", part.text, "number"));
+      falls.append(line);
+    });
+    const line = element("tr", "", "explanation");
+    const cell = document.createElement("td");
+    cell.colSpan = columns.length;
+    cell.append(falls);
+    if (similar.length > 0) {
+      const words = similar.map((row) => `${row.label} (actual ${digits(row.actual)}, weight ${row.weight.toFixed(2)})`);
+      cell.append(element("p", `Similar rows, by their weight in the prediction: ${words.join(", ")}.`, "note"));
+    }
+    line.append(cell);
+    return line;
+  };
+
   [flaggedOnly, threshold, search].forEach((control) =>
     control.addEventListener("input", () => {
       shown = PAGE;

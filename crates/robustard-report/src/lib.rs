@@ -1,15 +1,18 @@
 //! A fitted regression as one self-contained page, and its charts as figures.
 //!
 //! A [`Report`] says in short how good the fit is, what drives it and how many rows to check, and answers four questions in order:
-//! Which rows look wrong? What matters? Can I trust the error bars? What happened during the fit? Each has a file of its own under `sections`, which writes the answer and describes the
-//! charts; [`Report::html`] puts them on a page and [`Report::figures`] draws them as SVG.
+//! Which rows should I check? What matters? Can I trust the error bars? What happened during the fit? Each has a file of its own
+//! under `sections`, which writes the answer and describes the charts; [`Report::html`] puts them on a page and [`Report::figures`] draws them as SVG.
 
 pub mod chart;
+mod grounds;
 mod page;
 mod rows;
 mod sections;
 mod svg;
 mod words;
+
+use std::time::{Duration, Instant};
 
 use robustard::{Control, Diagnostics, Regression};
 use robustard_table::{ModelError, Table, TableModel};
@@ -18,7 +21,7 @@ use rows::RowList;
 use sections::Section;
 pub use words::{
     clipped, compared_words, counted, effect_words, noise_words, reason_words, short, solver_name, status_words,
-    time_words,
+    three_digits, time_words,
 };
 
 /// Longer names are cut on the page.
@@ -48,6 +51,15 @@ pub fn draw(chart: &chart::Chart) -> String {
     svg::draw(chart, &RowList::default())
 }
 
+/// Where the rows come from.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// What the page calls it.
+    pub name: &'a str,
+    /// The time that reading it took, if it was read.
+    pub reading: Option<Duration>,
+}
+
 /// What the sections are written from.
 struct View<'a> {
     model: &'a TableModel,
@@ -60,23 +72,26 @@ struct View<'a> {
     target: String,
     /// The features' names, in the order of the model's columns.
     features: Vec<String>,
+    source: Source<'a>,
+    /// When the report was begun.
+    started: Instant,
 }
 
 impl Report {
-    /// `table` must be the one that `model` was fitted to; `source` is what the page calls it. Stopped, the page has no second fit to
-    /// compare with.
-    pub fn new(model: &TableModel, table: &Table, source: &str, control: &Control) -> Result<Self, ModelError> {
+    /// `table` must be the one that `model` was fitted to. Stopped, the page has no second fit to compare with.
+    pub fn new(model: &TableModel, table: &Table, source: Source<'_>, control: &Control) -> Result<Self, ModelError> {
+        let started = Instant::now();
         let (encoder, regression) = (model.encoder(), model.regression());
         let diagnostics = regression.diagnostics();
         let rows = RowList::new(model, table)?;
         let name = |name: &String| clipped(name, LONGEST_NAME);
         let features = regression.design().feature_names().iter().map(name).collect();
-        let view =
-            View { model, regression, table, control, diagnostics, rows, target: name(&encoder.target), features };
+        let target = name(&encoder.target);
+        let view = View { model, regression, table, control, diagnostics, rows, target, features, source, started };
         let sections = sections::all(&view)?;
         let status = regression.status();
         Ok(Self {
-            title: format!("{} in {}", view.target, clipped(source, LONGEST_NAME)),
+            title: format!("{} in {}", view.target, clipped(source.name, LONGEST_NAME)),
             subtitle: format!(
                 "{} fitted, {} used",
                 counted(model.rows().len(), "row"),

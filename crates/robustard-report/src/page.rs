@@ -94,14 +94,18 @@ fn render_section(section: &Section, rows: &RowList) -> Markup {
     html! {
         section id=(section.id) {
             h2 { (section.question) }
-            @for answer in &section.answer { p.answer { (answer) } }
+            @for answer in &section.answer {
+                p.answer { @if let Some(label) = answer.label { strong { (label) ": " } } (answer.text) }
+            }
             @if !section.tiles.is_empty() {
                 div.tiles { @for tile in &section.tiles { div.tile { strong { (tile.value) } span { (tile.label) } } } }
             }
             @if matches!(section.detail, Detail::Rows) { (render_rows(rows)) }
             @if let Detail::Columns(columns) = &section.detail { (render_columns(columns)) }
             (render_charts(&section.charts))
-            @if let Detail::Columns(columns) = &section.detail { @for pair in &columns.pairs { (render_pair(pair)) } }
+            @if let Detail::Columns(columns) = &section.detail {
+                div.pairs { @for pair in &columns.pairs { (render_pair(pair)) } }
+            }
             @if !section.more.is_empty() {
                 details.more { summary { (more_words(section)) } (render_charts(&section.more)) }
             }
@@ -122,10 +126,11 @@ fn render_section(section: &Section, rows: &RowList) -> Markup {
 /// What the summary of further charts says.
 fn more_words(section: &Section) -> String {
     let titles: Vec<&str> = section.more.iter().map(|chart| chart.title.as_str()).collect();
-    match titles.len() {
+    let words = match titles.len() {
         0..=3 => titles.join(", "),
         count => format!("{} and {} more", titles[..2].join(", "), count - 2),
-    }
+    };
+    if matches!(section.detail, Detail::Columns(_)) { format!("Effects of {words}") } else { words }
 }
 
 fn render_charts(charts: &[Chart]) -> Markup {
@@ -169,7 +174,8 @@ fn render_columns(columns: &Columns) -> Markup {
                 }
             }
         }
-        @if columns.more > 0 { p.note { "and " (columns.more) " more, of less importance" } }
+        @if columns.more > 0 { p.note { "and " (columns.more) " more that clearly matter" } }
+        @if columns.negligible > 0 { p.note { "and " (columns.negligible) " negligible ones" } }
         @if !columns.dropped.is_empty() {
             p.note { "No effect at all: " (columns.dropped.join(", ")) }
         }
@@ -192,7 +198,7 @@ fn render_pair(pair: &Pair) -> Markup {
                     thead { tr { th { (first) " \\ " (second) } @for value in &pair.values[1] { th.number { (value) } } } }
                     tbody {
                         @for (value, row) in pair.values[0].iter().zip(&pair.effect) {
-                            tr { th.number scope="row" { (value) } @for effect in row { td.number style=(colour(*effect)) { (three_digits(*effect)) } } }
+                            tr { th.number scope="row" { (value) } @for effect in row { td.number style=(colour(*effect)) { (two_digits(*effect)) } } }
                         }
                     }
                 }
@@ -202,8 +208,8 @@ fn render_pair(pair: &Pair) -> Markup {
     }
 }
 
-fn three_digits(value: f64) -> String {
-    format!("{value:.2e}").parse().map_or_else(|_| value.to_string(), short)
+fn two_digits(value: f64) -> String {
+    format!("{value:.1e}").parse().map_or_else(|_| value.to_string(), short)
 }
 
 fn render_coefficients(columns: &Columns) -> Markup {
@@ -237,8 +243,9 @@ fn render_rows(rows: &RowList) -> Markup {
     html! {
         div.controls {
             label { input #flagged type="checkbox" checked[rows.flagged > 0]; " flagged only" }
-            label { "at least " input #threshold type="number" min="0" step="0.5" value="0"; " standard deviations off" }
+            label { "at least " input #threshold type="number" min="0" step="0.5" value="0"; " standard deviations" }
             label { "containing " input #search type="search" placeholder="text"; }
+            label { input #everything type="checkbox"; " all columns" }
             button #download type="button" { "Download as CSV" }
             span #count aria-live="polite" {}
         }

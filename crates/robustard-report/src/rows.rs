@@ -1,11 +1,12 @@
 //! The rows that the page shows: every flagged one, and of the others the next most suspicious and an even sample.
 
-use robustard_table::{Table, TableError, TableModel};
+use robustard_table::{ModelError, Table, TableError, TableModel};
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::chart::{Numbers, RowField};
-use crate::words::clipped;
+use crate::grounds::{RowExplanation, explanations};
+use crate::words::{clipped, short};
 
 /// Rows that are not flagged but come next.
 const NEXT_ROWS: usize = 200;
@@ -51,6 +52,12 @@ pub struct RowList {
     pub quantile: Numbers,
     /// The input of a regression on one input.
     pub input: Numbers,
+    /// Why rows are flagged, and what the fit did with them.
+    pub reason: Vec<String>,
+    /// The most unusual inputs of the first rows.
+    pub unusual: Vec<String>,
+    /// Why the first rows are predicted as they are.
+    pub explained: Vec<Option<RowExplanation>>,
     /// Names of the other columns.
     pub original_names: Vec<String>,
     /// Their values in the first rows, row by row.
@@ -59,7 +66,7 @@ pub struct RowList {
 
 impl RowList {
     /// Chooses the rows and gathers what is known of them.
-    pub fn new(model: &TableModel, table: &Table) -> Result<Self, TableError> {
+    pub fn new(model: &TableModel, table: &Table) -> Result<Self, ModelError> {
         let (encoder, diagnostics) = (model.encoder(), model.regression().diagnostics());
         let ranking = diagnostics.ranking();
         let n = ranking.len();
@@ -86,6 +93,8 @@ impl RowList {
             None => Numbers::default(),
         };
         let (original_names, original) = original_values(model, &part)?;
+        let explained = explanations(model, table, &places_in_table)?;
+        let unusual = explained.iter().map(|row| row.as_ref().map_or(String::new(), |row| row.unusual.clone()));
         Ok(Self {
             total: n,
             flagged: flagged.len(),
@@ -102,6 +111,9 @@ impl RowList {
             noise_rank: of(&|row| noise_place[row] as f64 + 1.0),
             quantile: of(&|row| normal.inverse_cdf((z_place[row] as f64 + 0.5) / n as f64)),
             input,
+            reason: shown.iter().map(|&row| reason(model, row)).collect(),
+            unusual: unusual.collect(),
+            explained,
             original_names,
             original,
         })
@@ -133,6 +145,22 @@ pub fn single_input(model: &TableModel) -> Option<&str> {
     match (model.encoder().columns.as_slice(), model.encoder().names().len()) {
         ([column], 1) => Some(&column.name),
         _ => None,
+    }
+}
+
+/// Why a row is flagged, and what the fit did with it; nothing of others.
+fn reason(model: &TableModel, row: usize) -> String {
+    let (regression, diagnostics) = (model.regression(), model.regression().diagnostics());
+    // Of what a row counts that is not an outlier.
+    let counts = (regression.inlier_variance() / diagnostics.noise_variance[row]).min(1.0);
+    let side = if diagnostics.loo_residual[row] > 0.0 { "above" } else { "below" };
+    match (diagnostics.set_aside[row], diagnostics.flagged[row]) {
+        (false, false) => String::new(),
+        (true, _) => format!("{side} the prediction, excluded from the fit"),
+        _ if regression.noise().is_shared() || counts > 0.99 => {
+            format!("{side} the prediction, full weight in the fit")
+        }
+        _ => format!("{side} the prediction, weight in the fit {}%", short((1e3 * counts).round() / 10.0)),
     }
 }
 

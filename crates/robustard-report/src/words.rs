@@ -18,6 +18,11 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// Three significant digits.
+pub fn three_digits(value: f64) -> String {
+    format!("{value:.2e}").parse().map_or_else(|_| value.to_string(), short)
+}
+
 /// At most `most` characters.
 pub fn clipped(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -61,15 +66,16 @@ pub fn time_words(time: Duration) -> String {
 /// How a column acts, in a word or two.
 pub fn effect_words(effect: &ColumnEffect) -> String {
     let levels = effect.points.iter().filter(|point| matches!(point.value, ColumnValue::Level(_))).count();
-    match effect.direction {
-        _ if effect.interacting > 0.5 => "depends on others".to_owned(),
+    let interacts = effect.interacting > 0.5;
+    let alone = match effect.direction {
         _ if levels > 0 => counted(levels, "level"),
         along if along > 0.9 => "rises".to_owned(),
         along if along < -0.9 => "falls".to_owned(),
-        along if along > 0.5 => "mostly rises".to_owned(),
-        along if along < -0.5 => "mostly falls".to_owned(),
-        _ => "bends".to_owned(),
-    }
+        along if along > 0.5 => if interacts { "rises" } else { "mostly rises" }.to_owned(),
+        along if along < -0.5 => if interacts { "falls" } else { "mostly falls" }.to_owned(),
+        _ => "up and down".to_owned(),
+    };
+    if interacts { format!("{alone}, interacts") } else { alone }
 }
 
 /// Why a fit was chosen.

@@ -105,6 +105,8 @@ pub struct TableExplanation {
 /// What a prediction of one row rests on.
 #[derive(Debug, Clone)]
 pub struct RowGrounds {
+    /// Which row of the table.
+    pub row: usize,
     /// What each column contributes.
     pub explanation: Explanation,
     /// Rows of the training table, of those that the model keeps, whose targets have most weight in the prediction.
@@ -304,17 +306,22 @@ impl TableModel {
         Ok(TableExplanation { rows, values, notes })
     }
 
-    /// What the prediction of one row of a table rests on; none if the row lacks an input. `most` similar rows are listed.
-    pub fn grounds(&self, table: &Table, row: usize, most: usize) -> Result<Option<RowGrounds>, ModelError> {
-        let inputs = self.encoder.matrix(&table.take(&[row]))?.inputs;
-        if inputs.nrows() == 0 {
-            return Ok(None);
-        }
-        let explanation = self.regression.explain(inputs.as_ref())?.swap_remove(0);
+    /// What the predictions of some rows of a table rest on, of those that have all inputs; `most` similar rows are listed for each.
+    pub fn grounds(&self, table: &Table, rows: &[usize], most: usize) -> Result<Vec<RowGrounds>, ModelError> {
+        let Matrix { inputs, rows: present, .. } = self.encoder.matrix(&table.take(rows))?;
+        let inputs = inputs.as_ref();
+        let explanations = self.regression.explain(inputs)?;
+        let similar = self.regression.similar_rows(inputs, most)?;
+        let unusual = self.regression.unusual(inputs)?;
         let place = |similar: SimilarRow| SimilarRow { row: self.rows[similar.row], ..similar };
-        let similar = self.regression.similar_rows(inputs.as_ref(), most)?.into_iter().map(place).collect();
-        let unusual = self.regression.unusual(inputs.as_ref())?;
-        Ok(Some(RowGrounds { explanation, similar, unusual }))
+        let parts = present.into_iter().zip(explanations).zip(similar).zip(unusual);
+        let grounds = parts.map(|(((row, explanation), similar), unusual)| RowGrounds {
+            row: rows[row],
+            explanation,
+            similar: similar.into_iter().map(place).collect(),
+            unusual,
+        });
+        Ok(grounds.collect())
     }
 
     /// Covariance of the predicted means of the rows of a table that have all inputs, without noise, in squared target units.

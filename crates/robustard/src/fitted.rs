@@ -148,7 +148,14 @@ impl Fit {
         levels.iter().map(inside).collect()
     }
 
-    /// The same of all rows, each counted as often as it counted in the fit, at one level.
+    /// Whether each row is inside its leave-one-out interval of a level.
+    pub fn inside(&self, level: f64) -> Vec<bool> {
+        let noise = self.predictive_noise();
+        let limit = noise.half_widths(level, &[0.0])[0] / noise.half_widths(MIDDLE, &[0.0])[0];
+        self.offs().into_iter().map(|off| off <= limit).collect()
+    }
+
+    /// The share of all rows inside, each counted as often as it counted in the fit, at one level.
     pub fn coverage(&self, level: f64) -> f64 {
         self.coverages(&[level], &self.model.rows().weight)[0]
     }

@@ -77,7 +77,7 @@ pub use effects::{
 };
 pub use error::Error;
 pub use input_column::{InputColumn, InputKind};
-pub use quality::Quality;
+pub use quality::{Miscoverage, PartCoverage, Quality};
 pub use range::Range;
 pub use recipe::{Choice, IntervalRows, Options, Recipe, RecipeError, suggestion};
 pub use regression::{Means, Prediction, Regression, fit};

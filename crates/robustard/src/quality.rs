@@ -39,3 +39,78 @@ impl Quality {
         }
     }
 }
+
+/// Coverage of the intervals of some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PartCoverage {
+    /// Least prediction of these rows.
+    pub from: f64,
+    /// Largest prediction of these rows.
+    pub to: f64,
+    /// Number of rows.
+    pub rows: usize,
+    /// Share of them inside their leave-one-out interval: the interval that predictions have.
+    pub covered: f64,
+    /// The same without flagged rows.
+    pub covered_unflagged: f64,
+    /// What it should be.
+    pub level: f64,
+}
+
+/// How intervals are off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Miscoverage {
+    /// Too few rows are inside, flagged ones left out.
+    Narrow,
+    /// Too many are inside.
+    Wide,
+}
+
+/// Fewer rows than these, a third has nothing to say.
+const LEAST_ROWS: usize = 20;
+/// Standard deviations that one of three parts is off in 5% of tables by chance.
+const BY_CHANCE: f64 = 2.39;
+
+impl PartCoverage {
+    /// How far chance alone moves the share.
+    pub fn chance(&self) -> f64 {
+        BY_CHANCE * (self.level * (1.0 - self.level) / self.rows as f64).sqrt()
+    }
+
+    /// Whether the share is off by more than that.
+    pub fn miscoverage(&self) -> Option<Miscoverage> {
+        match self.chance() {
+            chance if self.covered_unflagged < self.level - chance => Some(Miscoverage::Narrow),
+            chance if self.covered > self.level + chance => Some(Miscoverage::Wide),
+            _ => None,
+        }
+    }
+
+    /// The rows in thirds of their predictions, lowest first; none if they are too few.
+    pub(crate) fn thirds(diagnostics: &Diagnostics, inside: &[bool], level: f64) -> Vec<Self> {
+        let Diagnostics { predicted, weight, flagged, .. } = diagnostics;
+        let mut order: Vec<usize> = (0..predicted.len()).filter(|&row| weight[row] > 0.0).collect();
+        if order.len() < 3 * LEAST_ROWS {
+            return Vec::new();
+        }
+        order.sort_by(|&a, &b| predicted[a].total_cmp(&predicted[b]));
+        let count = order.len();
+        let third = |k: usize| {
+            let rows = &order[k * count / 3..(k + 1) * count / 3];
+            let share = |is_counted: &dyn Fn(usize) -> bool| {
+                let counted = || rows.iter().filter(|&&row| is_counted(row));
+                counted().filter(|&&row| inside[row]).count() as f64 / counted().count().max(1) as f64
+            };
+            Self {
+                from: predicted[rows[0]],
+                to: predicted[rows[rows.len() - 1]],
+                rows: rows.len(),
+                covered: share(&|_| true),
+                covered_unflagged: share(&|row| !flagged[row]),
+                level,
+            }
+        };
+        (0..3).map(third).collect()
+    }
+}

@@ -15,7 +15,7 @@ use crate::diagnostics::Diagnostics;
 use crate::effects::{Background, Effects, Explanation, KnownEffects, SimilarRow};
 use crate::features::FeatureKind;
 use crate::fitted::Fit;
-use crate::quality::Quality;
+use crate::quality::{PartCoverage, Quality};
 use crate::recipe::Recipe;
 use crate::selection::{Chosen, Selection, choose};
 use crate::target::{Predicted, TargetTransform};
@@ -200,6 +200,11 @@ impl Regression {
         self.fit.coverages(levels, &weight)
     }
 
+    /// Coverage of the leave-one-out intervals of a level in thirds of the predictions, lowest first; none if the rows are too few.
+    pub fn coverage_by_third(&self, level: f64) -> Vec<PartCoverage> {
+        PartCoverage::thirds(self.diagnostics(), &self.fit.inside(level), level)
+    }
+
     /// What each column does to predictions; worked out once.
     pub fn effects(&self) -> &Effects {
         self.effects.get(&self.fit, &self.background)
@@ -211,15 +216,16 @@ impl Regression {
         Ok(self.effects().explain(&self.fit, &self.background, inputs))
     }
 
-    /// The training rows, of up to 1000 that the model keeps, whose targets have most weight in the prediction of a row of inputs (1 × p).
-    pub fn similar_rows(&self, inputs: MatRef<'_, f64>, most: usize) -> Result<Vec<SimilarRow>, Error> {
+    /// The training rows, of up to 1000 that the model keeps, whose targets have most weight in the prediction of each row of inputs
+    /// (m × p).
+    pub fn similar_rows(&self, inputs: MatRef<'_, f64>, most: usize) -> Result<Vec<Vec<SimilarRow>>, Error> {
         self.fit.design.check(inputs)?;
         Ok(self.background.similar(&self.fit, inputs, most))
     }
 
-    /// How unusual each column's value is in a row of inputs (1 × p) among the training rows that the model keeps: of a number, its
+    /// How unusual each column's value is in each row of inputs (m × p) among the training rows that the model keeps: of a number, its
     /// distance from the median in robust standard deviations; of a category, the same for a level as rare.
-    pub fn unusual(&self, inputs: MatRef<'_, f64>) -> Result<Vec<f64>, Error> {
+    pub fn unusual(&self, inputs: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>, Error> {
         self.fit.design.check(inputs)?;
         Ok(self.background.unusual(inputs))
     }

@@ -4,7 +4,7 @@ use robustard::{Collinear, ColumnEffect, ColumnValue, FeatureSummary, Interactio
 
 use super::{Detail, Section, range};
 use crate::chart::{Axis, Chart, Layer, Mark, Tone};
-use crate::words::{clipped, counted, effect_words, short};
+use crate::words::{clipped, counted, effect_words, short, three_digits};
 use crate::{LONGEST_NAME, View};
 
 /// Columns whose effects are drawn, and those that are drawn when asked for.
@@ -27,8 +27,10 @@ const NORMAL_95: f64 = 1.959_963_984_540_054;
 pub struct Columns {
     /// Columns in use, most important first.
     pub listed: Vec<ColumnLine>,
-    /// How many more are in use.
+    /// How many more clearly matter.
     pub more: usize,
+    /// How many more are negligible.
+    pub negligible: usize,
     /// Names of those that do nothing.
     pub dropped: Vec<String>,
     /// Pairs that act together.
@@ -88,7 +90,8 @@ pub fn section(view: &View<'_>) -> Section {
     for Collinear { columns, loss, loss_error } in &effects.collinear {
         let names: Vec<String> = columns.iter().map(|&column| name(column)).collect();
         answer.push(format!(
-            "{} can hardly be told apart and share their effect: without all of them R² loses {loss:.3} ± {loss_error:.3}.",
+            "{} are collinear and share their effect: at least one of them is needed, and R² loses {loss:.3} ± {loss_error:.3} \
+             without all of them.",
             names.join(", ")
         ));
     }
@@ -115,7 +118,16 @@ pub fn section(view: &View<'_>) -> Section {
     let coefficients = if design.is_linear() { view.regression.feature_summaries() } else { Vec::new() };
     let columns = Columns {
         listed: used.iter().take(MOST_LISTED).map(line).collect(),
-        more: used.len().saturating_sub(MOST_LISTED),
+        more: used
+            .iter()
+            .skip(MOST_LISTED)
+            .filter(|&&column| effects.columns[column].standing == Standing::Clear)
+            .count(),
+        negligible: used
+            .iter()
+            .skip(MOST_LISTED)
+            .filter(|&&column| effects.columns[column].standing != Standing::Clear)
+            .count(),
         dropped: dropped.iter().map(|&column| name(column)).collect(),
         pairs: pairs.map(pair).collect(),
         coefficients: coefficients
@@ -131,7 +143,7 @@ pub fn section(view: &View<'_>) -> Section {
     Section {
         id: "features",
         question: "What matters?",
-        answer,
+        answer: answer.into_iter().map(Into::into).collect(),
         tiles: Vec::new(),
         charts,
         more,
@@ -141,7 +153,7 @@ pub fn section(view: &View<'_>) -> Section {
 
 fn value_text(value: &ColumnValue) -> String {
     match value {
-        ColumnValue::Number(number) => short(*number),
+        ColumnValue::Number(number) => three_digits(*number),
         ColumnValue::Level(level) => clipped(level, 24),
         ColumnValue::Missing => "missing".to_owned(),
     }
@@ -164,10 +176,10 @@ fn effect_chart(view: &View<'_>, place: usize, effect: &ColumnEffect) -> Chart {
     let id = format!("effect-{}", place + 1);
     let missing = effect.points.iter().find(|point| point.value == ColumnValue::Missing);
     let missing = missing.map_or_else(String::new, |point| {
-        format!(" Where it is missing: {} ± {}.", short(point.effect), short(NORMAL_95 * point.error))
+        format!(" Missing: {} ± {}.", short(point.effect), short(NORMAL_95 * point.error))
     });
     let interacting = if effect.interacting > 0.2 {
-        format!(" {:.0}% of what it does depends on other columns.", 100.0 * effect.interacting)
+        format!(" {:.0}% of its effect is interactions.", 100.0 * effect.interacting)
     } else {
         String::new()
     };

@@ -13,15 +13,15 @@ pub fn section(view: &View<'_>) -> Section {
     let model = regression.model();
     let (outcome, encoder) = (model.outcome(), view.model.encoder());
     let ending = match regression.status() {
-        Status::Converged => "The relevances no longer move: the fit converged".to_owned(),
+        Status::Converged => "The fit converged".to_owned(),
         status => format!("The fit was {}; it ended", status_words(status)),
     };
     let answer = format!(
-        "{ending} after {} and {}, with {}.",
+        "{ending} after {}, with {}.",
         counted(model.iterations(), "iteration"),
-        time_words(regression.elapsed()),
         noise_words(regression.noise()),
     );
+    let times = times(view);
     let mut charts = Vec::new();
     if model.iterations() > 0 {
         charts.push(objective(view));
@@ -84,12 +84,27 @@ pub fn section(view: &View<'_>) -> Section {
     Section {
         id: "history",
         question: "What happened during the fit?",
-        answer: vec![answer],
+        answer: vec![answer.into(), times.into()],
         tiles: Vec::new(),
         charts: Vec::new(),
         more: charts,
         detail: Detail::Facts(facts),
     }
+}
+
+/// Where the time went.
+fn times(view: &View<'_>) -> String {
+    let fitting = view.regression.elapsed();
+    let page = view.started.elapsed();
+    let reading = view.source.reading;
+    let read = reading.map_or(String::new(), |reading| format!("{} reading, ", time_words(reading)));
+    let chosen = if view.regression.selection().is_some() { "choosing and fitting" } else { "fitting" };
+    format!(
+        "Time: {} in all, of which {read}{} {chosen}, {} effects, explanations and this page.",
+        time_words(reading.unwrap_or_default() + fitting + page),
+        time_words(fitting),
+        time_words(page),
+    )
 }
 
 fn objective(view: &View<'_>) -> Chart {

@@ -1,12 +1,17 @@
 //! Can I trust the error bars?
 
+use robustard::Miscoverage;
+
 use super::quality::sample_words;
-use super::{Detail, Section, range, tile};
+use super::{Detail, Section, Tile, range, tile};
 use crate::View;
 use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
+use crate::words::{counted, three_digits};
 
 /// Levels at which the curve is drawn.
 const LEVELS: usize = 99;
+/// Thirds of the predictions.
+const THIRDS: [&str; 3] = ["low", "middle", "high"];
 
 /// Share of rows inside their leave-one-out intervals at each level.
 struct Coverage {
@@ -34,40 +39,53 @@ pub fn section(view: &View<'_>) -> Section {
     let (covered, level) = (coverage.at(95), 0.95f64);
     // Two standard deviations of the share that a right interval would hold.
     let slack = 2.0 * (level * (1.0 - level) / n as f64).sqrt();
-    let verdict = if (covered - level).abs() <= slack {
-        "Yes, as far as these rows can tell"
+    let thirds = view.regression.coverage_by_third(level);
+    let off: Vec<String> = thirds
+        .iter()
+        .zip(THIRDS)
+        .filter_map(|(third, name)| {
+            let (how, share) = match third.miscoverage()? {
+                Miscoverage::Narrow => ("too narrow", third.covered_unflagged),
+                Miscoverage::Wide => ("too wide", third.covered),
+            };
+            Some(format!("{how} for {name} predictions ({:.1}% inside)", 100.0 * share))
+        })
+        .collect();
+    let verdict = if !off.is_empty() {
+        format!("No: 95% intervals are {}", off.join(" and "))
+    } else if (covered - level).abs() <= slack {
+        "Yes, as far as these rows can tell".to_owned()
     } else if covered > level {
-        "Yes; they are wider than they need be"
+        "Yes, but they are wider than they need be".to_owned()
     } else if coverage.unflagged[94] >= level - slack {
-        "For rows that are right, yes; wrong rows fall outside"
+        "Yes, for rows that are not outliers".to_owned()
     } else {
-        "Not fully: they are too narrow"
+        "No: they are too narrow".to_owned()
     };
     let flagged = match view.rows.flagged {
         0 => String::new(),
-        count => format!(
-            " {} among the misses; without flagged rows it would be {:.1}%.",
-            if count == 1 { "1 flagged row is".to_owned() } else { format!("{count} flagged rows are") },
-            100.0 * coverage.unflagged[94]
-        ),
+        count => format!(" Without {} it is {:.1}%.", counted(count, "flagged row"), 100.0 * coverage.unflagged[94]),
     };
-    let answer = format!(
-        "{verdict}: {:.1}% of the rows lie in their 95% interval, had they been left out; chance alone moves that by ±{:.1} \
-         points.{flagged}",
+    let overall = format!(
+        "{:.1}% of the rows are inside the 95% interval that is predicted from the other rows; chance alone moves that by ±{:.1} points.         {flagged}",
         100.0 * covered,
         100.0 * slack
     );
+    let mut tiles: Vec<Tile> = [50, 80, 95]
+        .map(|percent| tile(format!("{:.1}%", 100.0 * coverage.at(percent)), format!("inside the {percent}% interval")))
+        .into();
+    tiles.extend(thirds.iter().zip(THIRDS).map(|(third, name)| {
+        let ends = [third.from, third.to].map(three_digits);
+        let label = format!("inside 95%, {name} predictions ({} to {})", ends[0], ends[1]);
+        tile(format!("{:.1}%", 100.0 * third.covered), label)
+    }));
     Section {
         id: "intervals",
         question: "Can I trust the error bars?",
-        answer: vec![answer],
-        tiles: [50, 80, 95]
-            .map(|percent| {
-                tile(format!("{:.1}%", 100.0 * coverage.at(percent)), format!("of rows in their {percent}% interval"))
-            })
-            .into(),
-        charts: vec![coverage_curve(&coverage, n)],
-        more: vec![residuals(view), quantiles(view)],
+        answer: vec![format!("{verdict}.").into(), overall.into()],
+        tiles,
+        charts: vec![coverage_curve(&coverage, n), residuals(view), quantiles(view)],
+        more: Vec::new(),
         detail: Detail::None,
     }
 }
@@ -79,12 +97,12 @@ fn coverage_curve(coverage: &Coverage, n: usize) -> Chart {
         id: "coverage".to_owned(),
         title: "Coverage".to_owned(),
         explanation:
-            "Share of rows inside their interval against the share that should be. Above the dashed line intervals \
-                      are wider than needed, below too narrow; within the grey band it may be chance."
+            "Share of rows inside their interval against its level: below the dashed line intervals are too narrow, above it too \
+                      wide; in the grey band it may be chance. Blue: all rows, orange: without flagged ones."
                 .to_owned(),
         x: Axis::new("level of the interval"),
         y: Axis::new("share of rows inside"),
-        is_small: false,
+        is_small: true,
         layers: vec![
             Layer {
                 name: Some("by chance".to_owned()),
@@ -110,13 +128,13 @@ fn residuals(view: &View<'_>) -> Chart {
         id: "residuals".to_owned(),
         title: "Residuals by prediction".to_owned(),
         explanation: format!(
-            "Should be a cloud without shape around 0. A bend says that a column acts in a curve (try --features rff), a \
-             funnel that the noise grows with the prediction (try the logarithm of the target).{}",
+            "Should have no shape. A bend: a column acts in a curve (--features smooth); a funnel: the noise grows with the \
+             prediction.{}",
             sample_words(view)
         ),
         x: Axis::new(format!("predicted {target}")),
-        y: Axis::new("standard deviations off"),
-        is_small: false,
+        y: Axis::new("std. residual"),
+        is_small: true,
         layers: vec![
             Layer::guide(None, ends, [threshold, threshold]),
             Layer::guide(None, ends, [0.0, 0.0]),
@@ -132,12 +150,12 @@ fn quantiles(view: &View<'_>) -> Chart {
         id: "quantiles".to_owned(),
         title: "Residuals against the normal distribution".to_owned(),
         explanation: format!(
-            "Normal residuals follow the dashed line. Ends that bend away from it are the wrong rows, or heavy tails.{}",
+            "Normal residuals follow the dashed line; outliers and heavy tails bend away from it.{}",
             sample_words(view)
         ),
         x: Axis::new("expected, if normal"),
-        y: Axis::new("standard deviations off"),
-        is_small: false,
+        y: Axis::new("std. residual"),
+        is_small: true,
         layers: vec![Layer::guide(None, ends, ends), Layer::rows(RowField::Quantile, RowField::Z)],
     }
 }

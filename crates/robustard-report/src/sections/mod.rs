@@ -19,7 +19,7 @@ pub struct Section {
     /// The question.
     pub question: &'static str,
     /// The answer in a few sentences, each a paragraph of its own.
-    pub answer: Vec<String>,
+    pub answer: Vec<Paragraph>,
     /// Numbers to see at a glance.
     pub tiles: Vec<Tile>,
     /// Charts.
@@ -34,6 +34,27 @@ impl Section {
     /// All charts, shown or not.
     pub fn all_charts(&self) -> impl Iterator<Item = &Chart> {
         self.charts.iter().chain(&self.more)
+    }
+}
+
+/// A paragraph, perhaps with a label before it.
+#[derive(Debug)]
+pub struct Paragraph {
+    /// What it is about.
+    pub label: Option<&'static str>,
+    /// What it says.
+    pub text: String,
+}
+
+impl Paragraph {
+    fn labelled(label: &'static str, text: String) -> Self {
+        Self { label: Some(label), text }
+    }
+}
+
+impl From<String> for Paragraph {
+    fn from(text: String) -> Self {
+        Self { label: None, text }
     }
 }
 

@@ -4,10 +4,10 @@ use robustard::faer::MatRef;
 use robustard::{Choice, ColumnEffect, Options, Regression, Settings, Standing};
 use robustard_table::ModelError;
 
-use super::{Detail, Section, range, tile};
+use super::{Detail, Paragraph, Section, range, tile};
 use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
 use crate::rows::single_input;
-use crate::words::{clipped, counted, effect_words, short};
+use crate::words::{clipped, counted, effect_words, three_digits};
 use crate::{LONGEST_NAME, View};
 
 /// Points of a curve.
@@ -18,28 +18,28 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
     let quality = view.regression.quality();
     let target = &view.target;
     let explained = if quality.loo_r2 > 0.0 {
-        format!("Together the predictions explain {:.1}% of the variance of {target}.", 100.0 * quality.loo_r2)
+        format!(
+            "predictions explain {:.1}% of the variance of {target}; half of them are within {} (each row predicted from \
+             the others).",
+            100.0 * quality.loo_r2,
+            three_digits(quality.loo_median_error)
+        )
     } else {
-        format!("The mean of {target} would predict as well: the columns say nothing about it that lasts.")
+        format!("the mean of {target} would predict as well; the columns explain nothing of it.")
     };
     let is_constant = range(view.rows.actual.0.iter().copied()).into_iter().reduce(|a, b| b - a) == Some(0.0);
     let explained =
-        if is_constant { format!("{target} has one value only: there is nothing to explain.") } else { explained };
+        if is_constant { format!("{target} has one value only, so there is nothing to explain.") } else { explained };
     let caveat = if view.regression.quality_is_optimistic() {
         format!(
-            " These figures flatter the fit: {} were learnt from {} rows, the one left out among them. robustard compare \
-             has figures from rows that were never seen.",
-            counted(view.regression.learnt_relevances(), "relevance"),
+            " This is optimistic: {} were learnt from {} rows. robustard compare has cross-validated figures.",
+            counted(view.regression.learnt_relevances(), "hyperparameter"),
             view.rows.total
         )
     } else {
         String::new()
     };
-    let good = format!(
-        "How good: half of the predictions, each row predicted from all the others, are within {} of the actual {target}. \
-         {explained}{caveat}",
-        short(quality.loo_median_error),
-    );
+    let good = Paragraph::labelled("How good", format!("{explained}{caveat}"));
     let (mut charts, mut more) = (Vec::new(), Vec::new());
     if let Some(input) = single_input(view.model) {
         charts.push(curve(view, input)?);
@@ -48,13 +48,17 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
     Ok(Section {
         id: "quality",
         question: "In short",
-        answer: vec![good, drivers(view), to_check(view)],
+        answer: vec![
+            good,
+            Paragraph::labelled("What drives it", drivers(view)),
+            Paragraph::labelled("Rows to check", to_check(view)),
+        ],
         tiles: vec![
             tile(format!("{:.3}", quality.loo_r2), "R², each row left out"),
-            tile(short(quality.loo_median_error), "median error"),
-            tile(short(quality.loo_rmse), "root mean square error"),
-            tile(format!("{:.1}%", 100.0 * quality.coverage_95), "of rows in their 95% interval"),
-            tile(view.rows.flagged.to_string(), "rows to look at"),
+            tile(three_digits(quality.loo_median_error), "median error"),
+            tile(three_digits(quality.loo_rmse), "root mean square error"),
+            tile(format!("{:.1}%", 100.0 * quality.coverage_95), "inside the 95% interval"),
+            tile(view.rows.flagged.to_string(), "rows to check"),
         ],
         charts,
         more,
@@ -73,19 +77,15 @@ fn drivers(view: &View<'_>) -> String {
         .collect();
     let name = |column: &&ColumnEffect| {
         let share = 100.0 * column.importance;
-        format!(
-            "{} ({share:.0}% of the variance of predictions, {})",
-            clipped(&column.name, LONGEST_NAME),
-            effect_words(column)
-        )
+        format!("{} {share:.0}%, {}", clipped(&column.name, LONGEST_NAME), effect_words(column))
     };
     match clear.len() {
-        0 => "What drives it: no column clearly does.".to_owned(),
+        0 => "no column clearly matters.".to_owned(),
         count => {
             let first: Vec<String> = clear.iter().take(3).map(name).collect();
             let rest =
                 if count > 3 { format!(" {} clearly matter in all.", counted(count, "column")) } else { String::new() };
-            format!("What drives it: {}.{rest}", first.join(", "))
+            format!("{} (share of the variance of predictions).{rest}", first.join("; "))
         }
     }
 }
@@ -95,12 +95,14 @@ fn to_check(view: &View<'_>) -> String {
     let aside = match view.regression.set_aside().len() {
         0 => String::new(),
         count => {
-            format!("; {} set aside in the fit", if count == 1 { "1 was".to_owned() } else { format!("{count} were") })
+            let all = count == view.rows.flagged;
+            format!(", {} excluded from the fit", if all { "all".to_owned() } else { format!("{count} of them") })
         }
     };
     match view.rows.flagged {
-        0 => "Rows to check: none looks wrong.".to_owned(),
-        count => format!("Rows to check: {count} of {} look wrong{aside}.", view.rows.total),
+        0 => "no outliers flagged.".to_owned(),
+        1 => format!("1 of {} is flagged as an outlier{aside}.", view.rows.total),
+        count => format!("{count} of {} are flagged as outliers{aside}.", view.rows.total),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which rows look wrong?
+//! Which rows should I check?
 
 use super::quality::sample_words;
 use super::{Detail, Section, range};
@@ -10,22 +10,24 @@ pub fn section(view: &View<'_>) -> Section {
     let rows = &view.rows;
     let threshold = rows.threshold;
     let expectation = match view.diagnostics.outlier_probability {
-        Some(_) => "Flagged are rows that are more likely a gross error than not, by the noise model.".to_owned(),
+        Some(_) => "more likely a gross error than not, by the noise model".to_owned(),
         None => format!(
-            "Flagged are rows more than {threshold:.1} standard deviations off what the other rows predict; a clean table \
-             of this size would show half a row or less by chance."
+            "more than {threshold:.1} standard deviations off what the other rows predict (half a row or fewer is expected \
+             by chance)"
         ),
     };
     let answer = match rows.flagged {
-        0 => format!("None. {expectation}"),
+        0 => format!("No outliers flagged: no row is {expectation}."),
         count => {
             let worst = rows.field(RowField::Z)[0];
-            let verb = if count == 1 { "looks" } else { "look" };
+            let verb = if count == 1 { "is" } else { "are" };
             format!(
-                "{count} of {} rows {verb} wrong. {expectation} The first to look at is {} {}, {} standard deviations {}.",
+                "{count} of {} rows {verb} {expectation}. Check {} {} first: its {} is {} standard deviations {} the \
+                 prediction. Select a row to see why it is predicted as it is.",
                 rows.total,
                 rows.label_name,
                 rows.label[0],
+                view.target,
                 short((10.0 * worst.abs()).round() / 10.0),
                 if worst > 0.0 { "above" } else { "below" },
             )
@@ -33,8 +35,8 @@ pub fn section(view: &View<'_>) -> Section {
     };
     Section {
         id: "rows",
-        question: "Which rows look wrong?",
-        answer: vec![answer],
+        question: "Which rows should I check?",
+        answer: vec![answer.into()],
         tiles: Vec::new(),
         charts: Vec::new(),
         more: if view.regression.noise().is_shared() {
@@ -73,7 +75,7 @@ fn leverage(view: &View<'_>) -> Chart {
             sample_words(view)
         ),
         x: Axis::new("leverage"),
-        y: Axis::new("standard deviations off"),
+        y: Axis::new("std. residual"),
         is_small: false,
         layers: vec![
             Layer::guide(None, [low, high], [threshold, threshold]),

@@ -47,26 +47,26 @@ impl Background {
         MatRef::from_row_major_slice(&self.inputs[..rows * p], rows, p).to_owned()
     }
 
-    /// How unusual each column's value is in a row: distance from the median in robust standard deviations, or of a level as rare.
-    pub fn unusual(&self, row: MatRef<'_, f64>) -> Vec<f64> {
+    /// How unusual each column's value is in each row: distance from the median in robust standard deviations, or of a level as rare.
+    pub fn unusual(&self, rows: MatRef<'_, f64>) -> Vec<Vec<f64>> {
         let known = self.inputs(self.rows.len());
-        let of = |column: &InputColumn| {
-            let first = column.inputs[0];
-            let tail = match &column.kind {
-                InputKind::Category { .. } => {
-                    let is_alike = |k: &usize| column.inputs.iter().all(|&input| known[(*k, input)] == row[(0, input)]);
-                    (0..known.nrows()).filter(is_alike).count()
-                }
-                InputKind::NumberOrMissing { .. } if row[(0, column.inputs[1])] == 1.0 => {
-                    (0..known.nrows()).filter(|&k| known[(k, column.inputs[1])] == 1.0).count()
-                }
-                _ => return robust_distance(known.col_as_slice(first), row[(0, first)]),
-            };
-            // A share of rows, as the two tails of a normal density.
-            let share = (tail as f64 + 0.5) / (known.nrows() as f64 + 1.0);
-            (-2.0 * share.min(1.0).ln()).sqrt()
-        };
-        self.columns.iter().map(of).collect()
+        let mut unusual = vec![Vec::with_capacity(self.columns.len()); rows.nrows()];
+        for column in &self.columns {
+            let usual = Usual::of(known.col_as_slice(column.inputs[0]));
+            for (row, unusual) in unusual.iter_mut().enumerate() {
+                let is_alike = |k: usize| column.inputs.iter().all(|&input| known[(k, input)] == rows[(row, input)]);
+                let is_missing = |at: MatRef<'_, f64>, row: usize| at[(row, column.inputs[1])] == 1.0;
+                let count = |holds: &dyn Fn(usize) -> bool| (0..known.nrows()).filter(|&k| holds(k)).count();
+                unusual.push(match &column.kind {
+                    InputKind::Category { .. } => rarity(count(&is_alike), known.nrows()),
+                    InputKind::NumberOrMissing { .. } if is_missing(rows, row) => {
+                        rarity(count(&|k| is_missing(known.as_ref(), k)), known.nrows())
+                    }
+                    _ => usual.distance(rows[(row, column.inputs[0])]),
+                });
+            }
+        }
+        unusual
     }
 
     /// Whether all parts fit together, as they do unless they come from a damaged file.
@@ -77,18 +77,36 @@ impl Background {
     }
 }
 
-/// Distance of a value from the median, in half widths of the middle half of the values, scaled as for a normal density.
-fn robust_distance(values: &[f64], value: f64) -> f64 {
-    let middle = median(values);
-    let off: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
-    let mut scale = MEDIAN_TO_DEVIATION * median(&off);
-    if scale == 0.0 {
-        // More than half of the rows have one value.
-        scale = (off.iter().map(|off| off * off).sum::<f64>() / off.len().max(1) as f64).sqrt();
+/// A share of rows, as the standard deviations beyond which two normal tails hold about as many.
+fn rarity(rows: usize, of: usize) -> f64 {
+    let share = (rows as f64 + 0.5) / (of as f64 + 1.0);
+    (-2.0 * share.min(1.0).ln()).sqrt()
+}
+
+/// Where most values of a number are.
+struct Usual {
+    median: f64,
+    /// Half width of the middle half of the values, scaled as for a normal density.
+    scale: f64,
+}
+
+impl Usual {
+    fn of(values: &[f64]) -> Self {
+        let middle = median(values);
+        let off: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
+        let mut scale = MEDIAN_TO_DEVIATION * median(&off);
+        if scale == 0.0 {
+            // More than half of the rows have one value.
+            scale = (off.iter().map(|off| off * off).sum::<f64>() / off.len().max(1) as f64).sqrt();
+        }
+        Self { median: middle, scale }
     }
-    match (value - middle).abs() {
-        0.0 => 0.0,
-        far if scale > 0.0 => far / scale,
-        _ => f64::MAX,
+
+    fn distance(&self, value: f64) -> f64 {
+        match (value - self.median).abs() {
+            0.0 => 0.0,
+            far if self.scale > 0.0 => far / self.scale,
+            _ => f64::MAX,
+        }
     }
 }

@@ -94,21 +94,25 @@ pub(super) fn explain(
     contributions.into_iter().enumerate().map(explanation).collect()
 }
 
-/// The training rows, of those that the model keeps, whose targets have most weight in the prediction of a row (1 × p, in the user's
-/// units).
-pub(super) fn similar(fit: &Fit, background: &Background, row: MatRef<'_, f64>, most: usize) -> Vec<SimilarRow> {
+/// The training rows, of those that the model keeps, whose targets have most weight in the prediction of each row (m × p), in the
+/// user's units.
+pub(super) fn similar(fit: &Fit, background: &Background, rows: MatRef<'_, f64>, most: usize) -> Vec<Vec<SimilarRow>> {
     let Fit { design, model, .. } = fit;
     let columns = |inputs: MatRef<'_, f64>| design.columns(design.standardize(inputs).as_ref(), faer::Par::Seq).0;
     let known = columns(background.inputs(background.rows.len()).as_ref());
-    let Ok(covariance) = model.weight_covariance(columns(row).as_ref()) else { return Vec::new() };
-    let covariance = covariance.col_as_slice(0);
-    let rows = model.rows();
-    let weight = |(k, &row): (usize, &usize)| {
-        let weight = product(covariance, known.col_as_slice(k)) * rows.weight[row] / rows.noise_variance[row];
-        SimilarRow { row, weight }
+    let covariance = model.weight_covariance(columns(rows).as_ref());
+    let Ok(covariance) = covariance else { return vec![Vec::new(); rows.nrows()] };
+    let fitted = model.rows();
+    let similar = |place: usize| {
+        let covariance = covariance.col_as_slice(place);
+        let weight = |(k, &row): (usize, &usize)| {
+            let weight = product(covariance, known.col_as_slice(k)) * fitted.weight[row] / fitted.noise_variance[row];
+            SimilarRow { row, weight }
+        };
+        let mut similar: Vec<SimilarRow> = background.rows.iter().enumerate().map(weight).collect();
+        similar.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
+        similar.truncate(most);
+        similar
     };
-    let mut similar: Vec<SimilarRow> = background.rows.iter().enumerate().map(weight).collect();
-    similar.sort_by(|a, b| b.weight.abs().total_cmp(&a.weight.abs()));
-    similar.truncate(most);
-    similar
+    (0..rows.nrows()).map(similar).collect()
 }

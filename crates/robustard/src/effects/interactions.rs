@@ -4,8 +4,9 @@ use faer::Mat;
 use rayon::prelude::*;
 use serde::Serialize;
 
+use super::NOTHING;
 use super::grid::{ColumnValue, Grid};
-use super::{Look, NOTHING};
+use super::look::Look;
 use crate::input_column::InputColumn;
 
 /// The columns that interact most are looked at in pairs.
