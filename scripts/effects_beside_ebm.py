@@ -118,7 +118,12 @@ FUNCTIONS = [
     ),
     Function(
         "correlated",
-        {"a": lambda x: 2.0 * x, "b": lambda x: 1.5 * np.sin(2 * x), "c": lambda x: 0.8 * x**2, "d": lambda x: -0.5 * x},
+        {
+            "a": lambda x: 2.0 * x,
+            "b": lambda x: 1.5 * np.sin(2 * x),
+            "c": lambda x: 0.8 * x**2,
+            "d": lambda x: -0.5 * x,
+        },
         correlation=0.7,
     ),
     Function(
@@ -304,10 +309,15 @@ def judge(claims, found):
         for n in ROWS:
             inside = [fit.inside for (_, m, w), cell in ours.items() if (m, w) == (n, wrong) for fit in cell]
             share = np.mean(np.concatenate(inside))
-            claims.check(0.90 <= share <= 0.98, f"{n} rows, {wrong:.0%} wrong: {share:.1%} of the grid within the 95% bands, 90-98%")
+            claims.check(
+                0.90 <= share <= 0.98,
+                f"{n} rows, {wrong:.0%} wrong: {share:.1%} of the grid within the 95% bands, 90-98%",
+            )
     for method, cells in found.items():
         ranks = {key: np.mean([correlation(by_name[key[0]], fit) for fit in cell]) for key, cell in cells.items()}
-        settings = [np.mean([rank for key, rank in ranks.items() if key[1:] == (n, wrong)]) for n in ROWS for wrong in WRONG]
+        settings = [
+            np.mean([rank for key, rank in ranks.items() if key[1:] == (n, wrong)]) for n in ROWS for wrong in WRONG
+        ]
         rights = [below(by_name[key[0]], fit) for key, cell in cells.items() for fit in cell]
         words = (
             f"{method}: rank correlation with the true shares {np.mean(settings):.3f}, worst number of rows and share of wrong ones "
@@ -327,13 +337,21 @@ def judge(claims, found):
             mean = {}
             for name in ("robustard", "EBM"):
                 # The same draws of both.
-                errors = [[fit.error for fit, _ in zip(found[name][key], found["EBM"][key], strict=False)] for key in cells]
+                errors = [
+                    [fit.error for fit, _ in zip(found[name][key], found["EBM"][key], strict=False)] for key in cells
+                ]
                 mean[name] = np.mean(errors, axis=1)
             ratio = mean["robustard"] / mean["EBM"]
             whole = np.exp(np.log(ratio).mean())
-            claims.check(whole <= limit, f"{wrong:.0%} wrong: error of curves {whole:.2f} of EBM's (worst cell {ratio.max():.2f}), at most {limit}")
+            claims.check(
+                whole <= limit,
+                f"{wrong:.0%} wrong: error of curves {whole:.2f} of EBM's (worst cell {ratio.max():.2f}), at most {limit}",
+            )
     for method, cells in found.items():
-        times = "  ".join(f"{n} rows {np.mean([f.seconds for key, cell in cells.items() if key[1] == n for f in cell]):.2f} s" for n in ROWS)
+        times = "  ".join(
+            f"{n} rows {np.mean([f.seconds for key, cell in cells.items() if key[1] == n for f in cell]):.2f} s"
+            for n in ROWS
+        )
         print(f"seconds  {method}: {times}")
 
 
@@ -346,7 +364,10 @@ def judge_interactions(claims):
             for seed in range(NAMED_DRAWS):
                 fit = ours(function, *data(function, n, wrong, 100 + seed))
                 named += set(fit.interactions[: len(truth)]) == truth
-            claims.check(named >= 9, f"{n} rows, {wrong:.0%} wrong: both interactions named first in {named} of {NAMED_DRAWS} draws, at least 9")
+            claims.check(
+                named >= 9,
+                f"{n} rows, {wrong:.0%} wrong: both interactions named first in {named} of {NAMED_DRAWS} draws, at least 9",
+            )
 
 
 def judge_speed(claims):
