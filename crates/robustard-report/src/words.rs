@@ -128,6 +128,9 @@ pub fn reason_words(reason: &Reason) -> String {
         Reason::TargetTransformed { transform, gain, standard_error } => format!(
             "{transform} of the target, because errors grow with it: that gains {gain:.2} ± {standard_error:.2} nats per left-out row"
         ),
+        Reason::FewerRowsWrongWhenTransformed { transform, plain, transformed } => format!(
+            "{transform} of the target, because errors grow with it: {transformed} rows look wrong instead of {plain}"
+        ),
         Reason::TargetNotTransformed { transform, gain, standard_error } if gain <= standard_error => {
             format!(
                 "the target itself, because its {transform} gains no more than {gain:.2} ± {standard_error:.2} nats per left-out row"

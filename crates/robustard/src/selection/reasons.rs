@@ -127,6 +127,15 @@ pub enum Reason {
         /// Its standard error.
         standard_error: f64,
     },
+    /// A transformation of the target is fitted, because fewer rows look wrong then: errors grow with the target.
+    FewerRowsWrongWhenTransformed {
+        /// Which.
+        transform: TargetTransform,
+        /// Rows that look wrong with the target itself.
+        plain: usize,
+        /// Rows that look wrong with its transformation.
+        transformed: usize,
+    },
     /// The target itself is fitted: a transformation predicts left-out rows no better, or its errors, transformed back, are larger.
     TargetNotTransformed {
         /// Which.

@@ -13,12 +13,15 @@ use crate::work::Work;
 const MOST_NEGATIVE: f64 = 0.1;
 /// Squared errors of a transformed target may be so many times as large: sketches do not tell more.
 const LARGEST_ERRORS: f64 = 1.05;
+/// What is beyond doubt differs by so many standard errors.
+const BEYOND_DOUBT: f64 = 2.0;
 /// The largest targets of as many rows as are small are so many times as large as those, or a transformation is nearly a line.
 const LEAST_RANGE: f64 = 2.0;
 
 /// The best fit of the target, or of a transformation if errors grow with what is predicted and that is better by the density of left-out
-/// rows and its errors, transformed back, are no larger: densities alone would prefer to know small targets well. That is decided on lines
-/// and sketches of curves; only the better scale is fitted.
+/// rows and its errors, transformed back, are no larger: densities alone would prefer to know small targets well. A scale on which fewer
+/// rows look wrong is better, too, unless density or errors speak against it: on a scale that does not suit, large targets look wrong. All
+/// that is decided on lines and sketches of curves; only the better scale is fitted.
 pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     let plain = begin(work)?;
     if work.control.is_stopped() || !has_a_range(work.dataset.target()) {
@@ -35,14 +38,22 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
     if work.control.is_stopped() {
         return finish(work, plain);
     }
-    let Comparison { gain: (gain, standard_error), has_no_larger_errors } =
-        compare(work, &of_plain.in_units(work), &Errors::of(&transformed, &other).in_units(&transformed));
-    let (mut best, compared, reason) = if gain > standard_error && has_no_larger_errors {
-        let reason = Reason::TargetTransformed { transform, gain, standard_error };
-        (finish(&transformed, other)?, plain.compared(work), reason)
+    let comparison = compare(work, &of_plain.in_units(work), &Errors::of(&transformed, &other).in_units(&transformed));
+    let (gain, standard_error) = comparison.gain;
+    let why = if comparison.gains() {
+        Some(Reason::TargetTransformed { transform, gain, standard_error })
+    } else if comparison.has_clearly_fewer_wrong_rows() {
+        let [plain, transformed] = comparison.wrong_rows;
+        Some(Reason::FewerRowsWrongWhenTransformed { transform, plain, transformed })
     } else {
-        let reason = Reason::TargetNotTransformed { transform, gain, standard_error };
-        (finish(work, plain)?, other.compared(&transformed), reason)
+        None
+    };
+    let (mut best, compared, reason) = match why {
+        Some(reason) => (finish(&transformed, other)?, plain.compared(work), reason),
+        None => {
+            let reason = Reason::TargetNotTransformed { transform, gain, standard_error };
+            (finish(work, plain)?, other.compared(&transformed), reason)
+        }
     };
     best.reasons.insert(0, reason);
     best.compared.extend(compared);
@@ -125,21 +136,48 @@ struct InUnits {
 struct Comparison {
     /// In log density per left-out row, and its standard error.
     gain: (f64, f64),
-    /// Whether its errors, transformed back, are no larger, and not because it gives in to wrong rows.
-    has_no_larger_errors: bool,
+    /// What it explains more of the target, per row, and the standard error.
+    more: (f64, f64),
+    /// Sum of its squared errors, transformed back, over that of the target's own.
+    squares: f64,
+    /// How many rows look wrong with the target as it is, and transformed.
+    wrong_rows: [usize; 2],
+    /// Rows that look wrong with one of them only, in the same order.
+    wrong_once: [usize; 2],
+}
+
+impl Comparison {
+    /// Whether densities are better, and errors no larger, not because the fit gives in to wrong rows.
+    fn gains(&self) -> bool {
+        let ((gain, of_gain), (more, of_more)) = (self.gain, self.more);
+        gain > of_gain && self.squares <= LARGEST_ERRORS && more >= -of_more
+    }
+
+    /// Whether fewer rows look wrong, by a sign test, and neither densities nor errors speak against it.
+    fn has_clearly_fewer_wrong_rows(&self) -> bool {
+        let [plain, transformed] = self.wrong_once.map(|count| count as f64);
+        let is_no_worse = |(value, error): (f64, f64)| value > -BEYOND_DOUBT * error;
+        plain - transformed > BEYOND_DOUBT * (plain + transformed).sqrt()
+            && is_no_worse(self.gain)
+            && is_no_worse(self.more)
+    }
 }
 
 fn compare(work: &Work<'_>, plain: &InUnits, other: &InUnits) -> Comparison {
     // Rows that are wrong for one fit only may be right: with the same noise for all, large errors are taken for wrong ones.
-    let is_wrong: Vec<bool> =
-        plain.is_wrong.iter().zip(&other.is_wrong).map(|(plain, other)| *plain && *other).collect();
+    let both: Vec<[bool; 2]> = plain.is_wrong.iter().copied().zip(other.is_wrong.iter().copied()).map(Into::into).collect();
+    let is_wrong: Vec<bool> = both.iter().map(|both| *both == [true, true]).collect();
     let gains = other.densities.iter().zip(&plain.densities).zip(&is_wrong).filter(|(_, wrong)| !**wrong);
     let gains: Vec<f64> = gains.map(|((other, plain), _)| other - plain).collect();
     let mut say = work.say();
     say.iter_mut().zip(&is_wrong).filter(|(_, wrong)| **wrong).for_each(|(say, _)| *say = 0.0);
-    let (more, standard_error) = explained_more(work.dataset.target(), &say, [&other.errors, &plain.errors]);
     let squares = |errors: &[f64]| errors.iter().zip(&say).map(|(error, say)| say * error * error).sum::<f64>();
-    let has_no_larger_errors =
-        squares(&other.errors) <= LARGEST_ERRORS * squares(&plain.errors) && more >= -standard_error;
-    Comparison { gain: mean_and_error(&gains), has_no_larger_errors }
+    let count = |wanted: &dyn Fn(&[bool; 2]) -> bool| both.iter().filter(|both| wanted(both)).count();
+    Comparison {
+        gain: mean_and_error(&gains),
+        more: explained_more(work.dataset.target(), &say, [&other.errors, &plain.errors]),
+        squares: squares(&other.errors) / squares(&plain.errors),
+        wrong_rows: [count(&|both| both[0]), count(&|both| both[1])],
+        wrong_once: [count(&|both| *both == [true, false]), count(&|both| *both == [false, true])],
+    }
 }
