@@ -447,6 +447,33 @@ fn errors_that_grow_with_the_target_make_a_logarithm() {
     assert_eq!(choose(&rows).design().target().transform(), TargetTransform::None);
 }
 
+/// Sizes over two orders of magnitude: the few largest look wrong on a scale that does not suit. Without those that it sets aside, the
+/// density of the target itself is no worse than that of its logarithm.
+#[test]
+fn a_scale_on_which_fewer_rows_look_wrong_is_taken() {
+    let skewed = |rng: &mut ChaCha8Rng, n: usize| -> Vec<([f64; 3], f64)> {
+        let row = |_| {
+            let x: [f64; 3] = std::array::from_fn(|_| normal(rng).abs());
+            (x, 20.0 * (0.8 * x[0] + 0.6 * x[1] + 0.4 * x[2] + 0.4 * normal(rng)).exp())
+        };
+        (0..n).map(row).collect()
+    };
+    for seed in [5, 6, 16, 22] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let rows = Rows::of(skewed(&mut rng, 160).into_iter());
+        let new = skewed(&mut rng, 400);
+        let regression = choose(&rows);
+        let plain = rows.fit(&Recipe::default().with_target_transform(Choice::Given(TargetTransform::None)));
+        let reason = selection(&regression).reasons[0];
+        let Reason::FewerRowsWrongWhenTransformed { plain: wrong, transformed: 0, .. } = reason else {
+            panic!("{seed}: {reason:?}")
+        };
+        assert!(wrong >= 5 && regression.set_aside().is_empty(), "{seed}: {reason:?}");
+        let [own, other] = [&regression, &plain].map(|regression| error_against(regression, &new));
+        assert!(own < other, "{seed}: {own} against {other}");
+    }
+}
+
 /// A logarithm that was asked for is taken, or refused with the row.
 #[test]
 fn a_logarithm_can_be_asked_for() {

@@ -165,7 +165,8 @@ impl Comparison {
 
 fn compare(work: &Work<'_>, plain: &InUnits, other: &InUnits) -> Comparison {
     // Rows that are wrong for one fit only may be right: with the same noise for all, large errors are taken for wrong ones.
-    let both: Vec<[bool; 2]> = plain.is_wrong.iter().copied().zip(other.is_wrong.iter().copied()).map(Into::into).collect();
+    let both: Vec<[bool; 2]> =
+        plain.is_wrong.iter().copied().zip(other.is_wrong.iter().copied()).map(Into::into).collect();
     let is_wrong: Vec<bool> = both.iter().map(|both| *both == [true, true]).collect();
     let gains = other.densities.iter().zip(&plain.densities).zip(&is_wrong).filter(|(_, wrong)| !**wrong);
     let gains: Vec<f64> = gains.map(|((other, plain), _)| other - plain).collect();
