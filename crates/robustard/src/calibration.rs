@@ -3,6 +3,7 @@
 use robustard_engine::math::order::spread;
 use robustard_engine::noise::NoiseModel;
 use robustard_engine::{Degrees, FittedModel, LeftOut, Noise};
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Standard deviations beyond which an error of a row is gross.
 pub(crate) const GROSS: f64 = 4.0;
@@ -37,12 +38,15 @@ pub(crate) fn calibrate(
     let counted = if wrong.is_empty() { weight.to_vec() } else { right(&errors) };
     let rows: f64 = counted.iter().sum();
     // As for a residual variance, but never more than twofold.
-    let stretch = (rows / (rows - learnt as f64).max(0.5 * rows)).sqrt();
+    let freedom = (rows - learnt as f64).max(0.5 * rows);
+    let stretch = (rows / freedom).sqrt() * of_few(freedom);
     errors.residual.iter_mut().for_each(|error| *error *= stretch);
     model.calibrate_from(&errors, &counted);
     if let Some(errors) = cross_validated {
         let by_left_out = model.clone();
-        let errors = of_usual_width(errors.clone());
+        let mut errors = of_usual_width(errors.clone());
+        let stretch = of_few(rows);
+        errors.residual.iter_mut().for_each(|error| *error *= stretch);
         let counted = if wrong.is_empty() { weight.to_vec() } else { right(&errors) };
         model.calibrate_from(&errors, &counted);
         let width = |model: &FittedModel| model.predictive_noise(model.base_noise()).half_widths(LEVEL, &[0.0])[0];
@@ -51,6 +55,15 @@ pub(crate) fn calibrate(
         }
     }
     counted
+}
+
+/// How much wider intervals are for a width that is known from few errors only: Student's quantile over the normal one.
+fn of_few(freedom: f64) -> f64 {
+    /// With fewer there is no variance.
+    const LEAST: f64 = 2.0;
+    let upper = 0.5 + 0.5 * LEVEL;
+    let student = StudentsT::new(0.0, 1.0, freedom.max(LEAST)).map_or(1.0, |student| student.inverse_cdf(upper));
+    student / Normal::standard().inverse_cdf(upper)
 }
 
 /// The probability that each row is of the population that most rows are of: normal or Student-t noise, whichever explains the errors

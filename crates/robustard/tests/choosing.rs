@@ -569,3 +569,23 @@ fn a_far_group_does_not_bend_a_curve_where_the_others_are() {
     });
     assert!(own < 1.3 * without, "{own} against {without}");
 }
+
+/// A width that is known from few errors is uncertain: intervals are as much wider as Student's quantiles are.
+#[test]
+fn intervals_of_few_rows_hold_what_they_say() {
+    let mut rng = ChaCha8Rng::seed_from_u64(21);
+    let mut row = |_| {
+        let x: [f64; 2] = std::array::from_fn(|_| normal(&mut rng));
+        (x, x[0] + 0.5 * x[1] + normal(&mut rng))
+    };
+    let (mut inside, mut all) = (0, 0);
+    for _ in 0..150 {
+        let rows = Rows::of((0..14).map(&mut row));
+        let new = Rows::of((0..40).map(&mut row));
+        let interval = choose(&rows).predict(new.inputs.as_ref()).unwrap().interval(0.95).unwrap();
+        inside += (0..40).filter(|&i| (interval.lower[i]..interval.upper[i]).contains(&new.target[i])).count();
+        all += 40;
+    }
+    let share = inside as f64 / all as f64;
+    assert!((0.935..0.975).contains(&share), "{share}");
+}
