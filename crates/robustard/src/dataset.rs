@@ -280,12 +280,24 @@ impl<'a> Dataset<'a> {
         if 2 * copied.len() > self.row_count() { Vec::new() } else { copied }
     }
 
-    /// Whether the target has two values only, or one value in most rows: noise with outliers would take the rest for wrong.
-    pub fn target_is_lumpy(&self) -> bool {
+    /// How many rows have each value of the target, in the order of the values.
+    fn rows_by_target(&self) -> Vec<usize> {
         let mut sorted = self.target.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let runs: Vec<usize> = sorted.chunk_by(|a, b| a == b).map(<[f64]>::len).collect();
-        runs.len() <= 2 || runs.iter().any(|run| 2 * run > sorted.len())
+        sorted.chunk_by(|a, b| a == b).map(<[f64]>::len).collect()
+    }
+
+    /// Whether the target has two values only, or one value in most rows: noise with outliers would take the rest for wrong.
+    pub fn target_is_lumpy(&self) -> bool {
+        let runs = self.rows_by_target();
+        runs.len() <= 2 || runs.iter().any(|run| 2 * run > self.target.len())
+    }
+
+    /// Most rows that can be wrong: half of those that do not have the commonest target. If more are taken for wrong, it is because they
+    /// are not like the others, of which many share a value.
+    pub fn most_wrong_rows(&self) -> usize {
+        let commonest = self.rows_by_target().into_iter().max().unwrap_or(0);
+        (self.target.len() - commonest) / 2
     }
 
     /// Whether the target has two values at most, of which neither can be wrong by much.

@@ -589,3 +589,27 @@ fn intervals_of_few_rows_hold_what_they_say() {
     let share = inside as f64 / all as f64;
     assert!((0.935..0.975).contains(&share), "{share}");
 }
+
+/// Counts that are mostly 0: a curve that is 0 everywhere would be exact if all other rows were wrong.
+#[test]
+fn counts_that_are_mostly_zero_are_not_taken_for_right_alone() {
+    for seed in [2, 5, 6] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let rows = Rows::of((0..850).map(|_| {
+            let x: [f64; 9] = std::array::from_fn(|_| normal(&mut rng));
+            let mean = 0.1 * (0.8 * normal(&mut rng) + 0.4 * x[0] + 0.4 * x[1] + 0.2 * x[5]).exp();
+            let mut product = rng.random::<f64>();
+            let mut count = 0.0;
+            while product > (-mean).exp() {
+                product *= rng.random::<f64>();
+                count += 1.0;
+            }
+            (x, count)
+        }));
+        let zeros = rows.target.iter().filter(|y| **y == 0.0).count();
+        let regression = choose(&rows);
+        assert!(4 * zeros > 3 * 850 && regression.set_aside().is_empty(), "{seed}: {:?}", selection(&regression));
+        let quality = regression.quality();
+        assert!(quality.loo_rmse > 0.2, "{seed}: {quality:?}");
+    }
+}

@@ -225,12 +225,14 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
         let options = SmoothOptions { effort, from: Some(from), relevance, ..Default::default() };
         work.learn_smooth(&options, noise, set_aside)
     };
+    let mut collapsed = false;
     if has_wrong_rows {
         let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
+        let is_possible = set_aside.len() <= work.dataset.most_wrong_rows();
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
         let (more, standard_error) = explained_more_of_some(work.standard_target(), &work.say(), residuals);
         // Setting rows aside can lead to a curve for which more and more rows are wrong.
-        if more >= -standard_error {
+        if is_possible && more >= -standard_error {
             let reason = match set_aside.len() {
                 0 => Reason::NoErrorStandsApart,
                 rows => {
@@ -241,11 +243,12 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
             return Ok(Learnt { learnt, set_aside, compared, kind, reasons: vec![reason] });
         }
         choice.explained = (more, standard_error);
+        collapsed = !is_possible;
     }
     let learnt = learn(Noise::Shared, &[], Effort::Whole, &shared)?;
     let set_aside = learnt.rare_errors(BEYOND_ALL, &work.far_targets);
     let rare = (!set_aside.is_empty()).then_some(Reason::RareErrorsSetAside { rows: set_aside.len() });
-    let why = if is_two_valued { Reason::FewTargetValues } else { choice.why_shared(Noise::Contaminated) };
+    let why = if is_two_valued || collapsed { Reason::FewTargetValues } else { choice.why_shared(Noise::Contaminated) };
     let reasons = [why].into_iter().chain(rare).collect();
     Ok(Learnt { learnt, set_aside, compared, kind, reasons })
 }
