@@ -144,7 +144,9 @@ mod tests {
     /// Tabled quantiles of Student's distribution.
     #[test]
     fn few_errors_have_the_quantiles_of_student() {
-        for (freedom, quantile) in [(2.0, 4.302_653), (3.0, 3.182_446), (5.0, 2.570_582), (10.0, 2.228_139), (60.0, 2.000_298)] {
+        for (freedom, quantile) in
+            [(2.0, 4.302_653), (3.0, 3.182_446), (5.0, 2.570_582), (10.0, 2.228_139), (60.0, 2.000_298)]
+        {
             let own = 1.959_964 * of_few(freedom);
             assert!((own / quantile - 1.0).abs() < 0.01, "{freedom}: {own}");
         }
