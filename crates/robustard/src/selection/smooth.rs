@@ -26,6 +26,8 @@ const ROWS_PER_LENGTHSCALE: usize = 10;
 const CLEARLY_BETTER: f64 = 2.0;
 /// How often the rows set aside are looked at again.
 const PASSES: usize = 2;
+/// Standard deviations within which a row is not wrong: those of a 95% interval.
+const WITHIN: f64 = 1.96;
 /// A curve is learnt again when more than this share of the rows has been set aside or taken back since.
 const MANY_CHANGED: f64 = 0.03;
 /// Relative change of precisions and noise from which on a fit of a curve, which begins where learning has ended, has converged, the first
@@ -227,7 +229,8 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
     };
     let mut collapsed = false;
     if has_wrong_rows {
-        let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
+        let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, &learn)?;
+        let (learnt, set_aside) = contradicted(learnt, set_aside, &learn)?;
         let is_possible = set_aside.len() <= work.dataset.most_wrong_rows();
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
         let (more, standard_error) = explained_more_of_some(work.standard_target(), &work.say(), residuals);
@@ -329,6 +332,21 @@ fn set_wrong_rows_aside(
         return Ok((learn(Noise::Shared, &set_aside, Effort::Whole, &learnt)?, set_aside));
     }
     Ok((learnt, set_aside))
+}
+
+/// The same without the rows set aside that the others do not contradict, now that these are known.
+fn contradicted(
+    learnt: LearntSmooth,
+    set_aside: Vec<usize>,
+    learn: impl Fn(Noise, &[usize], Effort, &LearntSmooth) -> Result<LearntSmooth, Error>,
+) -> Result<(LearntSmooth, Vec<usize>), Error> {
+    let errors = errors_in_deviations(&learnt);
+    let limit = WITHIN * kept_variance(&errors, &set_aside).sqrt();
+    let wrong: Vec<usize> = set_aside.iter().copied().filter(|&row| errors[row] > limit).collect();
+    if wrong.len() == set_aside.len() {
+        return Ok((learnt, set_aside));
+    }
+    Ok((learn(Noise::Shared, &wrong, Effort::Settle, &learnt)?, wrong))
 }
 
 /// How many rows are in one of two ordered lists only.
