@@ -2,7 +2,7 @@
 
     cargo xtask python        # builds the wheel into target/release/python-package/wheels
     pip install target/release/python-package/wheels/*.whl interpret pandas
-    python scripts/effects_beside_ebm.py [--draws 3] [--peer-draws 1]
+    python scripts/effects_beside_ebm.py [--draws 3] [--peer-draws 1] [--seed 0]
 
 Made-up functions of columns with known effects, clean and with 10% of the targets wrong (each moved up or down by 3·N(1, 0.25²) standard
 deviations, as in the demo). The noise has 0.3 standard deviations of the function. Prints a line for each claim and whether it holds;
@@ -40,6 +40,8 @@ NOISE = 0.3
 MANY = 20_000
 #: Draws of the claim about interactions.
 NAMED_DRAWS = 10
+#: Rank correlation of importances with the true shares of the variance, in each cell.
+LEAST_RANK = 0.95
 
 
 @dataclass
@@ -260,16 +262,16 @@ class Claims:
         print(f"{'met    ' if holds else 'NOT MET'}  {what}", flush=True)
 
 
-def measure(draws, peer_draws):
+def measure(first, draws, peer_draws):
     """Measured[method][function, n, wrong]: a list with one entry for each draw."""
     found = {name: defaultdict(list) for name in (METHODS if peer_draws > 0 else ["robustard"])}
     for function in FUNCTIONS:
         for n in ROWS:
             for wrong in WRONG:
-                for seed in range(draws):
-                    frame, target = data(function, n, wrong, seed)
+                for draw in range(draws):
+                    frame, target = data(function, n, wrong, first + draw)
                     for name in found:
-                        if name != "robustard" and seed >= peer_draws:
+                        if name != "robustard" and draw >= peer_draws:
                             continue
                         found[name][function.name, n, wrong].append(METHODS[name](function, frame, target))
                 summary = (line(found, name, function, n, wrong) for name in found)
@@ -315,17 +317,15 @@ def judge(claims, found):
             )
     for method, cells in found.items():
         ranks = {key: np.mean([correlation(by_name[key[0]], fit) for fit in cell]) for key, cell in cells.items()}
-        settings = [
-            np.mean([rank for key, rank in ranks.items() if key[1:] == (n, wrong)]) for n in ROWS for wrong in WRONG
-        ]
         rights = [below(by_name[key[0]], fit) for key, cell in cells.items() for fit in cell]
+        low = {key: rank for key, rank in ranks.items() if rank < LEAST_RANK}
         words = (
-            f"{method}: rank correlation with the true shares {np.mean(settings):.3f}, worst number of rows and share of wrong ones "
-            f"{min(settings):.3f}, worst function {min(ranks.values()):.3f}"
+            f"{method}: rank correlation with the true shares at least {LEAST_RANK} in {len(ranks) - len(low)} of {len(ranks)} cells, "
+            f"{np.mean(list(ranks.values())):.3f} on average, {min(ranks.values()):.3f} at worst"
         )
         ranked = f"{method}: irrelevant columns below every relevant one in {sum(rights)} of {len(rights)} draws"
         if method == "robustard":
-            claims.check(min(settings) >= 0.95, words + ", at least 0.95")
+            claims.check(not low, words)
             claims.check(all(rights), ranked)
         else:
             print(f"beside   {words}\nbeside   {ranked}")
@@ -355,14 +355,14 @@ def judge(claims, found):
         print(f"seconds  {method}: {times}")
 
 
-def judge_interactions(claims):
+def judge_interactions(claims, first):
     function = next(function for function in FUNCTIONS if function.pairs)
     truth = {tuple(sorted(pair)) for pair in function.pairs}
     for wrong in WRONG:
         for n in ROWS:
             named = 0
             for seed in range(NAMED_DRAWS):
-                fit = ours(function, *data(function, n, wrong, 100 + seed))
+                fit = ours(function, *data(function, n, wrong, first + 100 + seed))
                 named += set(fit.interactions[: len(truth)]) == truth
             claims.check(
                 named >= 9,
@@ -392,12 +392,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--peer-draws", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0, help="of the first draw")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     claims = Claims()
     judge_speed(claims)
-    judge_interactions(claims)
-    judge(claims, measure(arguments.draws, arguments.peer_draws))
+    judge_interactions(claims, arguments.seed)
+    judge(claims, measure(arguments.seed, arguments.draws, arguments.peer_draws))
     sys.exit(0 if claims.all_hold else 1)
 
 

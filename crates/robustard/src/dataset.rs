@@ -295,7 +295,7 @@ impl<'a> Dataset<'a> {
 
     /// Most rows that can be wrong: half of those that do not have the commonest target. If more are taken for wrong, it is because they
     /// are not like the others, of which many share a value.
-    pub fn most_wrong_rows(&self) -> usize {
+    pub(crate) fn most_wrong_rows(&self) -> usize {
         let commonest = self.rows_by_target().into_iter().max().unwrap_or(0);
         (self.target.len() - commonest) / 2
     }
