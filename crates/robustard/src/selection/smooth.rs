@@ -229,8 +229,8 @@ pub(super) fn learn(work: &Work<'_>, sketched: Sketched) -> Result<Learnt, Error
     };
     let mut collapsed = false;
     if has_wrong_rows {
-        let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, &learn)?;
-        let (learnt, set_aside) = contradicted(learnt, set_aside, &learn)?;
+        let (learnt, set_aside) = set_wrong_rows_aside(work, &robust, is_stopped, learn)?;
+        let (learnt, set_aside) = contradicted(learnt, set_aside, learn)?;
         let is_possible = set_aside.len() <= work.dataset.most_wrong_rows();
         let residuals = [&learnt, &shared].map(|learnt| learnt.left_out.residual.as_slice());
         let (more, standard_error) = explained_more_of_some(work.standard_target(), &work.say(), residuals);
