@@ -620,3 +620,15 @@ fn counts_that_are_mostly_zero_are_not_taken_for_right_alone() {
         assert!(quality.loo_rmse > 0.2, "{seed}: {quality:?}");
     }
 }
+
+/// A column that is nearly always 0: what is not lies so far out that a rough curve holds all of it at one value and a smooth one does not.
+#[test]
+fn columns_with_few_far_values_are_fitted() {
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let rows = Rows::of((0..600).map(|i| {
+        let x = [normal(&mut rng), normal(&mut rng), if i % 120 == 0 { 12.0 + f64::from(i) / 240.0 } else { 0.0 }];
+        (x, (2.0 * x[0]).sin() * x[1] + 0.02 * x[2] + 0.1 * normal(&mut rng))
+    }));
+    let regression = choose(&rows);
+    assert!(is_curve(&regression) && regression.quality().loo_r2 > 0.9, "{:?}", regression.quality());
+}

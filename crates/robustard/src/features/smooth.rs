@@ -160,7 +160,8 @@ pub(crate) fn learn_smooth(training: &Training<'_>, options: &SmoothOptions<'_>)
     let shape = options.shape.or(before.map(|curve| curve.shape)).unwrap_or(Shape::Matern);
     let range = Range::of(inputs, training.levels, reach(shape, training.has_transformed_target));
     let held = range.hold(inputs);
-    let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(&held, input)).collect();
+    // Of the inputs as they are: how far they are held depends on the shape, and a curve may go on from one of another shape.
+    let singles: Vec<usize> = (0..inputs.ncols()).filter(|&input| has_more_than_two_values(inputs, input)).collect();
     let curve_options = CurveOptions {
         shape,
         lengthscales: lengthscales(inputs.ncols(), training.levels),
@@ -410,11 +411,10 @@ fn lengthscales(inputs: usize, levels: &[Option<usize>]) -> Vec<usize> {
 }
 
 /// One of two values has no curve.
-fn has_more_than_two_values(inputs: &Mat<f64>, column: usize) -> bool {
-    let column = inputs.col_as_slice(column);
-    let first = column.first().copied().unwrap_or(0.0);
-    match column.iter().find(|value| **value != first) {
-        None => false,
-        Some(second) => column.iter().any(|value| *value != first && value != second),
-    }
+fn has_more_than_two_values(inputs: MatRef<'_, f64>, column: usize) -> bool {
+    let mut values = inputs.col(column).iter();
+    let Some(first) = values.next() else { return false };
+    let mut others = values.filter(|value| *value != first);
+    let Some(second) = others.next() else { return false };
+    others.any(|value| value != second)
 }
