@@ -155,7 +155,7 @@ class Regression(Core):
             Of the kind that `fit` was given (pandas for arrays), one line per column, most important first: `column`, `importance` (share of the variance of predictions, as
             `feature_importances_`), `loss` and `loss_error` (what the leave-one-out R² loses where the column is not known, and the
             standard error), `interacting` (how much of its part is together with other columns), `direction` (correlation of value and
-            effect of a number) and `standing` ('clear', 'negligible' or 'dropped').
+            effect of a number) and `standing` ('clear', 'unclear' or 'dropped').
 
         Examples
         --------

@@ -31,8 +31,8 @@ const NORMAL_95: f64 = 1.96;
 pub struct EffectsCommand {
     /// A model file, written by `robustard fit -o`
     model: PathBuf,
-    /// Only these columns (repeat or separate by commas)
-    #[arg(long, value_name = "COL", value_delimiter = ',')]
+    /// Only this column (repeat for more)
+    #[arg(long, value_name = "COL")]
     column: Vec<String>,
     /// What is written: how each value of a column acts, how much each column matters, or what pairs of columns do together
     #[arg(long, value_enum, default_value_t = What::Values)]
@@ -130,7 +130,7 @@ fn column_table(effects: &Effects, wanted: &[usize]) -> Table {
 fn standing_word(standing: Standing) -> &'static str {
     match standing {
         Standing::Clear => "clear",
-        Standing::Negligible => "negligible",
+        Standing::Unclear => "unclear",
         Standing::Dropped => "dropped",
     }
 }
@@ -170,12 +170,14 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
     let is = |standing: Standing| -> Vec<usize> {
         ranking.iter().copied().filter(|&column| effects.columns[column].standing == standing).collect()
     };
-    let (clear, negligible, dropped) = (is(Standing::Clear), is(Standing::Negligible), is(Standing::Dropped));
+    let (clear, unclear, mut dropped) = (is(Standing::Clear), is(Standing::Unclear), is(Standing::Dropped));
+    let all_dropped = dropped.clone();
+    // Of collinear columns one may carry the effect of all.
+    dropped.retain(|column| !effects.collinear.iter().any(|group| group.columns.contains(column)));
     let columns = effects.columns.len();
     writeln!(out, "Columns  {} of {columns} clearly matter", clear.len())?;
-    let shown: Vec<usize> =
-        ranking.iter().copied().filter(|column| !dropped.contains(column)).take(MOST_COLUMNS).collect();
-    let shown: Vec<usize> = shown.into_iter().filter(|column| clear.is_empty() || clear.contains(column)).collect();
+    let is_shown = |column: &usize| !all_dropped.contains(column) && (clear.is_empty() || clear.contains(column));
+    let shown: Vec<usize> = ranking.iter().copied().filter(is_shown).take(MOST_COLUMNS).collect();
     if !shown.is_empty() {
         writeln!(out, "         {:<16} importance  R² lost without         effect", "")?;
     }
@@ -210,15 +212,15 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
         let more = columns.len() - names.len();
         names.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
     };
-    for (columns, what) in [(&negligible, "negligible"), (&dropped, "no effect at all")] {
-        // Where no column is clear, the negligible ones are listed above.
-        let is_listed = what == "negligible" && clear.is_empty();
+    for (columns, what) in [(&unclear, "not clear"), (&dropped, "no effect at all")] {
+        // Where no column is clear, the others are listed above.
+        let is_listed = what == "not clear" && clear.is_empty();
         if !columns.is_empty() && !is_listed {
             let words = format!("{what}: {}", names(columns));
             wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
         }
     }
-    for Collinear { columns, loss, loss_error } in &effects.collinear {
+    for Collinear { columns, loss, loss_error, .. } in &effects.collinear {
         let words = format!("collinear: {}; R² lost without all of them {loss:.3} ± {loss_error:.3}", names(columns));
         wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
     }

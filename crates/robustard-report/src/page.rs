@@ -175,7 +175,7 @@ fn render_columns(columns: &Columns) -> Markup {
             }
         }
         @if columns.more > 0 { p.note { "and " (columns.more) " more that clearly matter" } }
-        @if columns.negligible > 0 { p.note { "and " (columns.negligible) " negligible ones" } }
+        @if columns.unclear > 0 { p.note { "and " (columns.unclear) " whose effect is not clear" } }
         @if !columns.dropped.is_empty() {
             p.note { "No effect at all: " (columns.dropped.join(", ")) }
         }

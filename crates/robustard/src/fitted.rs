@@ -134,6 +134,15 @@ impl Fit {
         residual.iter().zip(half).enumerate().map(off).collect()
     }
 
+    /// Standard deviations of predictions of the training rows, given what is not known of their means, in standard units: half of the
+    /// intervals that hold as much as one of a normal density.
+    pub fn predictive_deviations(&self, latent_variance: &[f64]) -> Vec<f64> {
+        /// A normal variable is within one standard deviation so often.
+        const WITHIN_ONE: f64 = 0.682_689_492_137_085_9;
+        let half = self.predictive_noise().half_widths(WITHIN_ONE, latent_variance);
+        half.into_iter().enumerate().map(|(row, half)| half * self.row_width(row)).collect()
+    }
+
     /// Shares of the rows, each counted as often as `weight` says, inside their leave-one-out intervals of the given levels:
     /// the intervals that predictions of new rows have.
     pub fn coverages(&self, levels: &[f64], weight: &[f64]) -> Vec<f64> {

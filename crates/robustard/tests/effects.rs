@@ -196,3 +196,38 @@ fn tables_of_nothing_have_effects_of_nothing() {
         assert!(!regression.unusual(inputs.as_ref()).unwrap().concat().iter().any(|off| off.is_nan()));
     }
 }
+
+/// What a column of a line contributes is its coefficient times its distance from the mean, however far out.
+#[test]
+fn contributions_are_exact_beyond_the_rows() {
+    let (inputs, target) = data(200, 40, 0.0, |x| x[0] + 2.0 * x[1]);
+    let dataset = Dataset::new(inputs.as_ref(), &target).unwrap();
+    let regression = fit(&dataset, &recipe("linear", Some("shared")), &Control::new()).unwrap();
+    let mut rows = Mat::from_fn(2, 6, |_, j| inputs[(0, j)]);
+    rows[(1, 0)] = 20.0;
+    let [usual, far] = &regression.explain(rows.as_ref()).unwrap()[..] else { panic!("two") };
+    assert!((usual.contributions[1] - far.contributions[1]).abs() < 1e-9, "{usual:?} {far:?}");
+    let mean = inputs.col(0).iter().sum::<f64>() / 200.0;
+    let expected = regression.feature_summaries().iter().find(|f| f.name == "x0").unwrap().coefficient * (20.0 - mean);
+    assert!((far.contributions[0] - expected).abs() < 1e-6, "{far:?} {expected}");
+}
+
+/// With more columns than rows left-out rows are predicted too well; columns that do nothing do not look clear for it. A few rows are
+/// enough where a column explains everything, and a constant target has no effects.
+#[test]
+fn few_rows_do_not_deceive() {
+    for seed in 0..4 {
+        let mut rng = ChaCha8Rng::seed_from_u64(50 + seed);
+        let inputs = Mat::from_fn(40, 60, |_, _| normal(&mut rng));
+        let target: Vec<f64> =
+            (0..40).map(|i| 3.0 * inputs[(i, 0)] - 2.0 * inputs[(i, 1)] + 0.5 * normal(&mut rng)).collect();
+        let regression = fitted(&inputs, &target);
+        let clear = regression.effects().columns.iter().filter(|column| column.standing == Standing::Clear).count();
+        assert!((1..=4).contains(&clear), "{seed}: {clear}");
+        let few = Mat::from_fn(8, 2, |i, j| inputs[(i, j)]);
+        let target: Vec<f64> = (0..8).map(|i| 3.0 * few[(i, 0)] + 0.1 * normal(&mut rng)).collect();
+        assert_eq!(fitted(&few, &target).effects().columns[0].standing, Standing::Clear, "{seed}");
+        let constant = fitted(&few, &[3.0; 8]);
+        assert!(constant.effects().columns.iter().all(|column| column.standing == Standing::Dropped), "{seed}");
+    }
+}

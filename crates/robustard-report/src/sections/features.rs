@@ -29,8 +29,8 @@ pub struct Columns {
     pub listed: Vec<ColumnLine>,
     /// How many more clearly matter.
     pub more: usize,
-    /// How many more are negligible.
-    pub negligible: usize,
+    /// How many more are not clear.
+    pub unclear: usize,
     /// Names of those that do nothing.
     pub dropped: Vec<String>,
     /// Pairs that act together.
@@ -79,7 +79,8 @@ pub fn section(view: &View<'_>) -> Section {
     let name = |column: usize| clipped(&effects.columns[column].name, LONGEST_NAME);
     let mut answer = vec![match clear {
         _ if used.is_empty() => "No column: the best prediction is one number for all rows.".to_owned(),
-        0 => "No column clearly matters: left-out rows are predicted about as well without any one of them.".to_owned(),
+        0 => "No column clearly matters: what predictions of left-out rows lose without any one of them may be chance."
+            .to_owned(),
         count => format!(
             "{count} of {} clearly matter{}. Importance is the column's share of the variance of predictions; R² lost is what \
              predictions of left-out rows lose where the column is not known.",
@@ -87,11 +88,11 @@ pub fn section(view: &View<'_>) -> Section {
             if count == 1 { "s" } else { "" },
         ),
     }];
-    for Collinear { columns, loss, loss_error } in &effects.collinear {
+    for Collinear { columns, loss, loss_error, is_needed, .. } in &effects.collinear {
         let names: Vec<String> = columns.iter().map(|&column| name(column)).collect();
+        let needed = if *is_needed { "at least one of them is needed" } else { "none of them is clearly needed" };
         answer.push(format!(
-            "{} are collinear and share their effect: at least one of them is needed, and R² loses {loss:.3} ± {loss_error:.3} \
-             without all of them.",
+            "{} are collinear and share their effect: {needed}, and R² loses {loss:.3} ± {loss_error:.3} without all of them.",
             names.join(", ")
         ));
     }
@@ -123,7 +124,7 @@ pub fn section(view: &View<'_>) -> Section {
             .skip(MOST_LISTED)
             .filter(|&&column| effects.columns[column].standing == Standing::Clear)
             .count(),
-        negligible: used
+        unclear: used
             .iter()
             .skip(MOST_LISTED)
             .filter(|&&column| effects.columns[column].standing != Standing::Clear)

@@ -10,6 +10,8 @@ use crate::words::{counted, three_digits};
 
 /// Levels at which the curve is drawn.
 const LEVELS: usize = 99;
+/// Of fewer rows, one or none is outside 95% intervals that are right.
+const FEWEST_ROWS: usize = 20;
 /// Thirds of the predictions.
 const THIRDS: [&str; 3] = ["low", "middle", "high"];
 
@@ -51,7 +53,9 @@ pub fn section(view: &View<'_>) -> Section {
             Some(format!("{how} for {name} predictions ({:.1}% inside)", 100.0 * share))
         })
         .collect();
-    let verdict = if !off.is_empty() {
+    let verdict = if n < FEWEST_ROWS {
+        format!("{} are too few to tell", counted(n, "row"))
+    } else if !off.is_empty() {
         format!("No: 95% intervals are {}", off.join(" and "))
     } else if (covered - level).abs() <= slack {
         "Yes, as far as these rows can tell".to_owned()

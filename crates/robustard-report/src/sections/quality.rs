@@ -32,14 +32,22 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
         if is_constant { format!("{target} has one value only, so there is nothing to explain.") } else { explained };
     let caveat = if view.regression.quality_is_optimistic() {
         format!(
-            " This is optimistic: {} were learnt from {} rows. robustard compare has cross-validated figures.",
+            " This is optimistic: the fit learnt {} from {} rows. robustard compare has cross-validated figures.",
             counted(view.regression.learnt_relevances(), "hyperparameter"),
             view.rows.total
         )
     } else {
         String::new()
     };
-    let good = Paragraph::labelled("How good", format!("{explained}{caveat}"));
+    let without = match view.regression.set_aside().len() {
+        0 => String::new(),
+        count => format!(
+            " The {} excluded from the fit {} not counted.",
+            counted(count, "row"),
+            if count == 1 { "is" } else { "are" }
+        ),
+    };
+    let good = Paragraph::labelled("How good", format!("{explained}{without}{caveat}"));
     let (mut charts, mut more) = (Vec::new(), Vec::new());
     if let Some(input) = single_input(view.model) {
         charts.push(curve(view, input)?);

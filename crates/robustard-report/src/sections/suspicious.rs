@@ -29,7 +29,7 @@ pub fn section(view: &View<'_>) -> Section {
                 rows.label[0],
                 view.target,
                 short((10.0 * worst.abs()).round() / 10.0),
-                if worst > 0.0 { "above" } else { "below" },
+                if rows.field(RowField::Actual)[0] > rows.field(RowField::Predicted)[0] { "above" } else { "below" },
             )
         }
     };

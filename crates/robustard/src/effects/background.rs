@@ -62,7 +62,15 @@ impl Background {
                     InputKind::NumberOrMissing { .. } if is_missing(rows, row) => {
                         rarity(count(&|k| is_missing(known.as_ref(), k)), known.nrows())
                     }
-                    _ => usual.distance(rows[(row, column.inputs[0])]),
+                    _ => {
+                        let value = rows[(row, column.inputs[0])];
+                        let is_as_far = |k: usize| usual.is_as_far(known[(k, column.inputs[0])], value);
+                        // Long tails and groups far from the others have many rows, which are not unusual; nothing is known beyond them.
+                        match count(&is_as_far) {
+                            0 => usual.distance(value),
+                            tail => usual.distance(value).min(rarity(2 * tail, known.nrows())),
+                        }
+                    }
                 });
             }
         }
@@ -100,6 +108,11 @@ impl Usual {
             scale = (off.iter().map(|off| off * off).sum::<f64>() / off.len().max(1) as f64).sqrt();
         }
         Self { median: middle, scale }
+    }
+
+    /// Whether a value is on the same side of the median as another, and as far.
+    fn is_as_far(&self, value: f64, other: f64) -> bool {
+        if other < self.median { value <= other } else { value >= other }
     }
 
     fn distance(&self, value: f64) -> f64 {

@@ -4,7 +4,7 @@ use faer::{Mat, MatRef};
 use serde::Serialize;
 
 use super::look::Look;
-use super::moments;
+use super::{CLEAR, moments};
 use crate::input_column::{InputColumn, InputKind};
 
 /// Columns whose squared correlation is above this share their effect: a variance inflation of ten.
@@ -19,6 +19,8 @@ pub struct Collinear {
     pub loss: f64,
     /// Standard error of that.
     pub loss_error: f64,
+    /// Whether at least one of them clearly matters.
+    pub is_needed: bool,
 }
 
 /// Groups of numbers that can hardly be told apart, each linked to another by a squared correlation above [`COLLINEAR`].
@@ -60,8 +62,9 @@ pub(super) fn groups(look: &Look<'_>, columns: &[InputColumn], known: MatRef<'_,
         let sets = SETS.min(known.nrows());
         let values = Mat::from_fn(sets, inputs.len(), |g, k| known[(known.nrows() - 1 - g, inputs[k])]);
         let values = look.left_out(&look.exchanged(&inputs, values.as_ref()), sets);
-        let (loss, loss_error) = look.loss(values.as_ref(), &vec![1.0 / sets as f64; sets]);
-        Collinear { columns: members, loss, loss_error }
+        let loss = look.loss(values.as_ref(), &vec![1.0 / sets as f64; sets]);
+        let is_needed = loss.value > CLEAR * loss.by_chance;
+        Collinear { columns: members, loss: loss.value, loss_error: loss.error, is_needed }
     };
     groups.filter(|members| members.len() > 1).map(group).collect()
 }

@@ -76,7 +76,11 @@ pub(super) fn explain(
             let last = own[(row, 0)] - moments(others).0;
             let values: Vec<f64> = column.inputs.iter().map(|&input| inputs[(row, input)]).collect();
             let place = grid.place(column, &values);
-            let alone: f64 = place.iter().map(|(g, share)| share * effects.columns[c].points[*g].effect).sum();
+            // What lies between the points of the grid, or beyond them, is as it is in this row: that is exact where columns add up.
+            let alone = |(g, share): &(usize, f64)| {
+                share * (effects.columns[c].points[*g].effect + own[(row, 0)] - exchanged[(row, *g)])
+            };
+            let alone: f64 = place.iter().map(alone).sum();
             contributions[c] = if place.is_empty() { last } else { 0.5 * (alone + last) };
         }
     }

@@ -31,9 +31,21 @@ pub(super) struct LeftOutRow {
     error: f64,
     /// The same, in standard units.
     residual: f64,
+    /// What such errors of new rows are, as a standard deviation in the target's units.
+    deviation: f64,
     /// What the row adds to the weights of the basis functions and to the intercept per unit of its left-out error: cov(w, f(xᵢ))/λᵢ.
     weights: Vec<f64>,
     intercept: f64,
+}
+
+/// What left-out R² loses where a column is not known.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Loss {
+    pub value: f64,
+    /// Its standard error: how it would vary from sample to sample.
+    pub error: f64,
+    /// Its standard error if the column did nothing: what is left then are products of errors and of changes of predictions.
+    pub by_chance: f64,
 }
 
 /// Predictions with exchanged values.
@@ -167,28 +179,31 @@ impl<'f> Look<'f> {
 
     /// What left-out R² loses where a column is not known and predictions are averaged over its values, of given weights, with the
     /// standard error; `values` are left-out predictions with them.
-    pub fn loss(&self, values: MatRef<'_, f64>, weight: &[f64]) -> (f64, f64) {
+    pub fn loss(&self, values: MatRef<'_, f64>, weight: &[f64]) -> Loss {
         let loss = |(row, own): (usize, &Option<LeftOutRow>)| {
-            let LeftOutRow { actual, error, .. } = own.as_ref()?;
+            let LeftOutRow { actual, error, deviation, .. } = own.as_ref()?;
             let mean: f64 = weight.iter().enumerate().map(|(g, w)| w * values[(row, g)]).sum();
-            Some((self.share[row], (actual - mean).powi(2) - error * error, *actual))
+            let change = actual - error - mean;
+            Some((self.share[row], (actual - mean).powi(2) - error * error, *actual, 2.0 * deviation * change))
         };
-        let rows: Vec<(f64, f64, f64)> = self.left_out.iter().enumerate().filter_map(loss).collect();
+        let rows: Vec<(f64, f64, f64, f64)> = self.left_out.iter().enumerate().filter_map(loss).collect();
         let total: f64 = rows.iter().map(|(share, ..)| share).sum();
         if total <= 0.0 {
-            return (0.0, 0.0);
+            return Loss::default();
         }
-        let average = |value: &dyn Fn(&(f64, f64, f64)) -> f64| -> f64 {
+        let average = |value: &dyn Fn(&(f64, f64, f64, f64)) -> f64| -> f64 {
             rows.iter().map(|row| row.0 / total * value(row)).sum()
         };
         let actual = average(&|row| row.2);
         let variance = average(&|row| (row.2 - actual).powi(2));
         if variance <= 0.0 {
-            return (0.0, 0.0);
+            return Loss::default();
         }
         let loss = average(&|row| row.1);
-        let square: f64 = rows.iter().map(|row| (row.0 / total * (row.1 - loss)).powi(2)).sum();
-        (loss / variance, square.sqrt() / variance)
+        let root = |value: &dyn Fn(&(f64, f64, f64, f64)) -> f64| -> f64 {
+            rows.iter().map(|row| (row.0 / total * value(row)).powi(2)).sum::<f64>().sqrt() / variance
+        };
+        Loss { value: loss / variance, error: root(&|row| row.1 - loss), by_chance: root(&|row| row.3) }
     }
 }
 
@@ -201,7 +216,9 @@ fn left_out_rows(
 ) -> Vec<Option<LeftOutRow>> {
     let Fit { design, model, .. } = fit;
     let diagnostics = fit.diagnostics();
-    let errors = fit.left_out().residual;
+    let left_out = fit.left_out();
+    let deviations = fit.predictive_deviations(&left_out.latent_variance);
+    let errors = left_out.residual;
     let of_rows = model.rows();
     let covariance = model.weight_covariance(design.columns(standard, Par::Seq).0.as_ref());
     let Ok(covariance) = covariance else { return rows.iter().map(|_| None).collect() };
@@ -212,6 +229,7 @@ fn left_out_rows(
             actual: diagnostics.actual[row],
             error: diagnostics.loo_residual[row],
             residual: errors[row],
+            deviation: design.target().variance_at(of_rows.fitted[row], 1.0).sqrt() * deviations[row],
             weights: exchanger.weights(design.of_features(&own)),
             intercept: design.of_intercept(&own).unwrap_or(0.0),
         })

@@ -42,6 +42,8 @@ const MANY_COLUMNS: usize = 40;
 const CLEAR: f64 = 3.0;
 /// Below this share of the variance of predictions a column does nothing.
 const NOTHING: f64 = 1e-10;
+/// Relative error of predictions.
+const ROUNDING: f64 = 1e-13;
 
 /// What the columns of a regression do.
 #[derive(Debug, Clone, Serialize)]
@@ -92,11 +94,11 @@ pub struct ColumnEffect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Left-out rows are predicted worse without it, by more than three standard errors: of many columns that do nothing, none looks
-    /// clear by chance.
+    /// Left-out rows are predicted worse without it, by more than three standard errors that the loss has where a column does nothing: of
+    /// many such columns, none looks clear by chance.
     Clear,
-    /// They would not be predicted clearly worse.
-    Negligible,
+    /// They may not be predicted worse.
+    Unclear,
     /// Predictions do not depend on it.
     Dropped,
 }
@@ -177,18 +179,20 @@ fn effects(fit: &Fit, background: &Background) -> Effects {
     let found: Vec<Found> =
         columns.par_iter().zip(&grids).map(|(column, grid)| of_column(&look, column, grid, known.as_ref())).collect();
     let whole: f64 = found.iter().map(|found| found.variance).sum();
-    let is_nothing = |part: f64| part <= NOTHING * variance || whole <= 0.0;
-    let effect = |Found { mut effect, variance, main }: Found| {
+    // What is smaller than the rounding of predictions is nothing, too.
+    let rounding = (ROUNDING * average).powi(2);
+    let is_nothing = |part: f64| part <= NOTHING * variance + rounding || whole <= 0.0;
+    let effect = |Found { mut effect, variance, main, by_chance }: Found| {
         if is_nothing(variance) {
             // What is left is rounding.
             (effect.loss, effect.loss_error) = (0.0, 0.0);
         }
         effect.importance = if is_nothing(variance) { 0.0 } else { variance / whole };
         effect.interacting = if is_nothing(variance) { 0.0 } else { (1.0 - main / variance).max(0.0) };
-        effect.standing = match effect.loss > CLEAR * effect.loss_error {
+        effect.standing = match effect.loss > CLEAR * by_chance {
             _ if is_nothing(variance) => Standing::Dropped,
             true => Standing::Clear,
-            false => Standing::Negligible,
+            false => Standing::Unclear,
         };
         effect
     };
@@ -205,6 +209,8 @@ struct Found {
     /// Its part of the variance of predictions, and that of its main effect.
     variance: f64,
     main: f64,
+    /// Standard error of the loss if the column did nothing.
+    by_chance: f64,
 }
 
 fn of_column(look: &Look<'_>, column: &InputColumn, grid: &Grid, known: MatRef<'_, f64>) -> Found {
@@ -234,7 +240,7 @@ fn of_column(look: &Look<'_>, column: &InputColumn, grid: &Grid, known: MatRef<'
         let rows = look.share.iter().enumerate();
         look.unseen * rows.map(|(row, share)| (share * (centred[(row, g)] - main[g])).powi(2)).sum::<f64>()
     };
-    let (loss, loss_error) = look.loss(left_out.as_ref(), &grid.weight);
+    let loss = look.loss(left_out.as_ref(), &grid.weight);
     let main_variance = moments(main.iter().copied().zip(grid.weight.iter().copied())).1;
     // The average effect, by which the curve is centred, is known from a sample of the rows.
     let of_centre = (1.0 - known.nrows() as f64 / look.training_rows()) * main_variance / known.nrows() as f64;
@@ -251,15 +257,15 @@ fn of_column(look: &Look<'_>, column: &InputColumn, grid: &Grid, known: MatRef<'
     let effect = ColumnEffect {
         name: column.name.clone(),
         importance: 0.0,
-        loss,
-        loss_error,
+        loss: loss.value,
+        loss_error: loss.error,
         interacting: 0.0,
-        standing: Standing::Negligible,
+        standing: Standing::Unclear,
         direction: direction(grid, &main),
         points: (0..count).map(point).collect(),
         rug,
     };
-    Found { effect, variance, main: main_variance }
+    Found { effect, variance, main: main_variance, by_chance: loss.by_chance }
 }
 
 /// Correlation of value and effect of a number.
