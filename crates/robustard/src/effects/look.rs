@@ -184,26 +184,25 @@ impl<'f> Look<'f> {
             let LeftOutRow { actual, error, deviation, .. } = own.as_ref()?;
             let mean: f64 = weight.iter().enumerate().map(|(g, w)| w * values[(row, g)]).sum();
             let change = actual - error - mean;
-            Some((self.share[row], (actual - mean).powi(2) - error * error, *actual, 2.0 * deviation * change))
+            Some([self.share[row], (actual - mean).powi(2) - error * error, *actual, 2.0 * deviation * change])
         };
-        let rows: Vec<(f64, f64, f64, f64)> = self.left_out.iter().enumerate().filter_map(loss).collect();
-        let total: f64 = rows.iter().map(|(share, ..)| share).sum();
+        let rows: Vec<[f64; 4]> = self.left_out.iter().enumerate().filter_map(loss).collect();
+        let total: f64 = rows.iter().map(|[share, ..]| share).sum();
         if total <= 0.0 {
             return Loss::default();
         }
-        let average = |value: &dyn Fn(&(f64, f64, f64, f64)) -> f64| -> f64 {
-            rows.iter().map(|row| row.0 / total * value(row)).sum()
-        };
-        let actual = average(&|row| row.2);
-        let variance = average(&|row| (row.2 - actual).powi(2));
+        let average =
+            |value: &dyn Fn(&[f64; 4]) -> f64| -> f64 { rows.iter().map(|row| row[0] / total * value(row)).sum() };
+        let actual = average(&|row| row[2]);
+        let variance = average(&|row| (row[2] - actual).powi(2));
         if variance <= 0.0 {
             return Loss::default();
         }
-        let loss = average(&|row| row.1);
-        let root = |value: &dyn Fn(&(f64, f64, f64, f64)) -> f64| -> f64 {
-            rows.iter().map(|row| (row.0 / total * value(row)).powi(2)).sum::<f64>().sqrt() / variance
+        let loss = average(&|row| row[1]);
+        let root = |value: &dyn Fn(&[f64; 4]) -> f64| -> f64 {
+            rows.iter().map(|row| (row[0] / total * value(row)).powi(2)).sum::<f64>().sqrt() / variance
         };
-        Loss { value: loss / variance, error: root(&|row| row.1 - loss), by_chance: root(&|row| row.3) }
+        Loss { value: loss / variance, error: root(&|row| row[1] - loss), by_chance: root(&|row| row[3]) }
     }
 }
 
