@@ -289,7 +289,8 @@ def line(found, name, function, n, wrong):
     return words + f" {np.mean([fit.seconds for fit in cell]):.2f} s"
 
 
-SHARES = {function.name: function.shares(np.random.default_rng(1)) for function in FUNCTIONS}
+#: To the digits that so many rows show: columns that do the same in a product have equal shares, which are ties.
+SHARES = {function.name: function.shares(np.random.default_rng(1)).round(2) for function in FUNCTIONS}
 
 
 def correlation(function, fit):
