@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use robustard_report::short;
+use robustard_report::{is_unusual, short, unusual_words};
 use robustard_table::{RowGrounds, Table, TableModel, load_model, read};
 use serde::Serialize;
 
@@ -16,8 +16,6 @@ use crate::{Ending, Outcome, Usage, colour};
 /// Similar rows and unusual values listed.
 const MOST_SIMILAR: usize = 5;
 const MOST_UNUSUAL: usize = 3;
-/// Values nearer to the median than this are not unusual.
-const USUAL: f64 = 2.0;
 
 /// Options of `explain`.
 #[derive(Args)]
@@ -61,7 +59,7 @@ struct Contribution {
     column: String,
     value: Option<String>,
     contribution: f64,
-    /// Robust standard deviations from the median, or of a level as rare.
+    /// As the standard deviations beyond which two normal tails hold as many rows.
     unusual: f64,
 }
 
@@ -157,13 +155,13 @@ impl Explain {
         }
         writeln!(out, "         {:<38} {:>12}", "prediction", short(explained.prediction))?;
         let mut unusual: Vec<&Contribution> =
-            explained.contributions.iter().filter(|contribution| contribution.unusual > USUAL).collect();
+            explained.contributions.iter().filter(|contribution| is_unusual(contribution.unusual)).collect();
         unusual.sort_by(|a, b| b.unusual.total_cmp(&a.unusual));
         for (k, contribution) in unusual.iter().take(MOST_UNUSUAL).enumerate() {
             let value = contribution.value.as_deref().map_or("missing".to_owned(), short_text);
             let head = if k == 0 { "Unusual" } else { "" };
             let label = padded(&format!("{} = {value}", contribution.column), 38);
-            writeln!(out, "{head:<8} {label} {:>12.1} standard deviations", contribution.unusual.min(999.9))?;
+            writeln!(out, "{head:<8} {label} {}", unusual_words(contribution.unusual))?;
         }
         for (k, similar) in explained.similar_rows.iter().enumerate() {
             let head = if k == 0 { "Similar" } else { "" };

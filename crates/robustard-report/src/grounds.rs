@@ -5,7 +5,7 @@ use robustard_table::{ModelError, RowGrounds, Table, TableModel};
 use serde::Serialize;
 
 use crate::LONGEST_NAME;
-use crate::words::{clipped, short};
+use crate::words::{clipped, is_unusual, short, unusual_words};
 
 /// Rows that are explained, and the work that this may be: rows times columns.
 const MOST_ROWS: usize = 100;
@@ -16,12 +16,8 @@ const MOST_STEPS: usize = 8;
 /// Unusual inputs and similar rows shown.
 const MOST_UNUSUAL: usize = 3;
 const MOST_SIMILAR: usize = 3;
-/// Robust standard deviations from the median from which an input is unusual.
-const UNUSUAL: f64 = 3.0;
 /// Longer values are cut.
 const LONGEST_VALUE: usize = 24;
-/// Further off, nobody counts.
-const FAR: f64 = 100.0;
 
 /// Why a row is predicted as it is.
 #[derive(Debug, Clone, Serialize)]
@@ -88,13 +84,11 @@ pub fn explanations(
             let (column_name, value) = input(column);
             Step { column: column_name, value, contribution: explanation.contributions[column] }
         };
-        let mut odd: Vec<usize> = (0..unusual.len()).filter(|&column| unusual[column] > UNUSUAL).collect();
+        let mut odd: Vec<usize> = (0..unusual.len()).filter(|&column| is_unusual(unusual[column])).collect();
         odd.sort_by(|&a, &b| unusual[b].total_cmp(&unusual[a]));
         let odd = odd.iter().take(MOST_UNUSUAL).map(|&column| {
             let (name, value) = input(column);
-            let off = unusual[column];
-            let off = if off > FAR { format!("> {FAR:.0}") } else { format!("{off:.0}") };
-            format!("{name} = {value} ({off} s.d.)")
+            format!("{name} = {value} ({})", unusual_words(unusual[column]))
         });
         // That a row is like itself says nothing.
         let others_like_it = similar.iter().filter(|similar| similar.row != row).take(MOST_SIMILAR);

@@ -20,8 +20,8 @@ use robustard_table::{ModelError, Table, TableModel};
 use rows::RowList;
 use sections::Section;
 pub use words::{
-    clipped, compared_words, counted, effect_words, noise_words, reason_words, short, solver_name, status_words,
-    three_digits, time_words,
+    clipped, compared_words, counted, effect_words, is_unusual, noise_words, reason_words, short, solver_name,
+    status_words, three_digits, time_words, unusual_words,
 };
 
 /// Longer names are cut on the page.

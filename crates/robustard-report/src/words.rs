@@ -78,6 +78,25 @@ pub fn effect_words(effect: &ColumnEffect) -> String {
     if interacts { format!("{alone}, interacts") } else { alone }
 }
 
+/// Values that at most a tenth of the rows are as unusual as are worth a word.
+pub fn is_unusual(unusual: f64) -> bool {
+    share_as_unusual(unusual) <= 0.1
+}
+
+/// How many rows have a value as unusual.
+pub fn unusual_words(unusual: f64) -> String {
+    match 100.0 * share_as_unusual(unusual) {
+        share if share < 0.1 => "no other row as unusual".to_owned(),
+        share if share < 1.0 => format!("{share:.1}% of rows as unusual"),
+        share => format!("{share:.0}% of rows as unusual"),
+    }
+}
+
+/// The share of the rows, of which two normal tails hold as many beyond so many standard deviations.
+fn share_as_unusual(unusual: f64) -> f64 {
+    (-0.5 * unusual * unusual).exp()
+}
+
 /// Why a fit was chosen.
 pub fn reason_words(reason: &Reason) -> String {
     match *reason {

@@ -111,7 +111,8 @@ pub struct RowGrounds {
     pub explanation: Explanation,
     /// Rows of the training table, of those that the model keeps, whose targets have most weight in the prediction.
     pub similar: Vec<SimilarRow>,
-    /// How unusual the value of each column is, in robust standard deviations from the median or those of a level as rare.
+    /// How unusual the value of each column is: the standard deviations beyond which two normal tails hold as many rows as are as far out, or
+    /// have a level as rare.
     pub unusual: Vec<f64>,
 }
 

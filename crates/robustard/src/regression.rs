@@ -223,8 +223,9 @@ impl Regression {
         Ok(self.background.similar(&self.fit, inputs, most))
     }
 
-    /// How unusual each column's value is in each row of inputs (m × p) among the training rows that the model keeps: of a number, its
-    /// distance from the median in robust standard deviations; of a category, the same for a level as rare.
+    /// How unusual each column's value is in each row of inputs (m × p) among the training rows that the model keeps,
+    /// as the standard deviations beyond which two normal tails hold as
+    /// many rows as are as far out, or have a level as rare; beyond all rows, the distance from the median in robust standard deviations.
     pub fn unusual(&self, inputs: MatRef<'_, f64>) -> Result<Vec<Vec<f64>>, Error> {
         self.fit.design.check(inputs)?;
         Ok(self.background.unusual(inputs))

@@ -47,7 +47,8 @@ impl Background {
         MatRef::from_row_major_slice(&self.inputs[..rows * p], rows, p).to_owned()
     }
 
-    /// How unusual each column's value is in each row: distance from the median in robust standard deviations, or of a level as rare.
+    /// How unusual each column's value is in each row, as the standard deviations beyond which two normal tails hold as
+    /// many rows as are as far out, or have a level as rare; beyond all rows, the distance from the median in robust standard deviations.
     pub fn unusual(&self, rows: MatRef<'_, f64>) -> Vec<Vec<f64>> {
         let known = self.inputs(self.rows.len());
         let mut unusual = vec![Vec::with_capacity(self.columns.len()); rows.nrows()];
