@@ -5,7 +5,7 @@ use robustard_table::{ModelError, RowGrounds, Table, TableModel};
 use serde::Serialize;
 
 use crate::LONGEST_NAME;
-use crate::words::{clipped, is_unusual, short, unusual_words};
+use crate::words::{clipped, is_unusual, short, unusual_percent};
 
 /// Rows that are explained, and the work that this may be: rows times columns.
 const MOST_ROWS: usize = 100;
@@ -88,7 +88,7 @@ pub fn explanations(
         odd.sort_by(|&a, &b| unusual[b].total_cmp(&unusual[a]));
         let odd = odd.iter().take(MOST_UNUSUAL).map(|&column| {
             let (name, value) = input(column);
-            format!("{name} = {value} ({})", unusual_words(unusual[column]))
+            format!("{name} = {value} ({})", unusual_percent(unusual[column]))
         });
         // That a row is like itself says nothing.
         let others_like_it = similar.iter().filter(|similar| similar.row != row).take(MOST_SIMILAR);

@@ -78,17 +78,22 @@ pub fn effect_words(effect: &ColumnEffect) -> String {
     if interacts { format!("{alone}, interacts") } else { alone }
 }
 
-/// Values that at most a tenth of the rows are as unusual as are worth a word.
+/// Whether at most one row of a hundred has a value as unusual: that is worth a word.
 pub fn is_unusual(unusual: f64) -> bool {
-    share_as_unusual(unusual) <= 0.1
+    share_as_unusual(unusual) <= 0.01
 }
 
 /// How many rows have a value as unusual.
 pub fn unusual_words(unusual: f64) -> String {
+    format!("{} of rows as unusual", unusual_percent(unusual))
+}
+
+/// The same as a percentage alone.
+pub fn unusual_percent(unusual: f64) -> String {
     match 100.0 * share_as_unusual(unusual) {
-        share if share < 0.1 => "no other row as unusual".to_owned(),
-        share if share < 1.0 => format!("{share:.1}% of rows as unusual"),
-        share => format!("{share:.0}% of rows as unusual"),
+        share if share < 0.1 => "<0.1%".to_owned(),
+        share if share < 1.0 => format!("{share:.1}%"),
+        share => format!("{share:.0}%"),
     }
 }
 
