@@ -244,7 +244,7 @@
     number("predicted", rows.predicted),
     number("std. residual", rows.z),
     { ...text("reason", rows.reason), isNumber: false },
-    { ...text("unusual inputs (rows as unusual)", rows.unusual), isNumber: false },
+    { ...text("rare inputs (% of rows)", rows.unusual), isNumber: false },
     { ...number("noise variance", rows.noise_variance), isMore: true },
     { ...number("leverage", rows.leverage), isMore: true },
     ...rows.original_names.map((name, c) => ({ ...text(name, rows.original.map((values) => values[c])), isMore: true })),
