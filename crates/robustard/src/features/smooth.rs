@@ -18,9 +18,9 @@ use crate::triangle::Triangle;
 
 /// Most centres when no number is given. Tables on which choices are made have fewer, so that rows × centres² stays below
 /// [`WORK_OF_CHOICE`]; a fit to all rows of a large table, which is made once, may take [`MOST_WORK`].
-const MOST_CENTRES: usize = 1000;
+const MOST_CENTRES: usize = 1500;
 const LEAST_CENTRES: usize = 256;
-const WORK_OF_CHOICE: f64 = 2e9;
+const WORK_OF_CHOICE: f64 = 2e10;
 const MOST_WORK: f64 = 1e11;
 /// More inputs than these get no curves of their own, only the joint one.
 const MOST_SINGLES: usize = 40;
@@ -391,7 +391,7 @@ impl Map for SmoothMap {
 /// How far out a curve is relied upon: one with few derivatives bends to single rows far out.
 fn reach(shape: Shape, has_transformed_target: bool) -> Reach {
     let reach = match shape {
-        Shape::Matern => Reach::BEYOND.within_the_bulk(),
+        Shape::Matern | Shape::Laplace => Reach::BEYOND.within_the_bulk(),
         Shape::Gauss => Reach::BEYOND,
     };
     // A line of a logarithm is an exponential.

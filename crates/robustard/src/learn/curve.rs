@@ -4,7 +4,7 @@ use faer::{Mat, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use super::exp::{OfSingles, Seen, Single, add_matern, add_squares, gauss, matern};
+use super::exp::{OfSingles, Seen, Single, add_matern, add_squares, add_steps, gauss, laplace, matern};
 
 /// How the joint part falls off with distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,12 +14,50 @@ pub enum Shape {
     Matern,
     /// e^(−r²/2): curves with all derivatives.
     Gauss,
+    /// e^(−r) with r the sum of the distances along the inputs: curves with no derivative, which may change in any way from one value of
+    /// an input to the next and differently for each value of the others, as trees do.
+    Laplace,
+}
+
+impl Shape {
+    /// Adds what one input contributes to distances as [`Self::fall_off`] takes them: s|x − c| or its square.
+    pub(super) fn add_apart(self, values: &mut [f64], x: &[f64], centre: f64, scale: f64) {
+        match self {
+            Self::Matern | Self::Gauss => add_squares(values, x, centre, scale),
+            Self::Laplace => add_steps(values, x, centre, scale),
+        }
+    }
+
+    /// The same of one value.
+    pub(super) fn apart(self, step: f64) -> f64 {
+        match self {
+            Self::Matern | Self::Gauss => step * step,
+            Self::Laplace => step.abs(),
+        }
+    }
+
+    /// Of distances makes the kernel, and its exponential in `decay`.
+    pub(super) fn fall_off(self, apart: &mut [f64], decay: &mut [f64]) {
+        match self {
+            Self::Matern => matern(apart, decay),
+            Self::Gauss => gauss(apart, decay),
+            Self::Laplace => laplace(apart, decay),
+        }
+    }
+
+    /// Minus the slope of the kernel by the logarithm of a lengthscale, divided by its exponential and the input's part of the distance.
+    pub(super) fn fall(self) -> f64 {
+        match self {
+            Self::Matern => 3.0,
+            Self::Gauss | Self::Laplace => 1.0,
+        }
+    }
 }
 
 /// So few rows take the place of centres.
 const FEW_ROWS: usize = 16;
 
-/// κ(x, z) = v₁ k(‖s∘(x − z)‖) + v₂ Σⱼ mⱼ + (v₃/q) Σ_{j<k} mⱼ mₖ with mⱼ = m(aⱼ|xⱼ − zⱼ|), k of the shape, m Matérn and q the number of the mⱼ:
+/// κ(x, z) = v₁ k(|s∘(x − z)|) + v₂ Σⱼ mⱼ + (v₃/q) Σ_{j<k} mⱼ mₖ with mⱼ = m(aⱼ|xⱼ − zⱼ|), k of the shape, m Matérn and q the number of the mⱼ:
 /// the covariance of a curve that adds up a joint part, curves of single inputs and surfaces of pairs of them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
@@ -57,10 +95,7 @@ impl Curve {
 
     /// Prior variance of the slope along each input.
     pub fn bends(&self) -> Vec<f64> {
-        let fall = match self.shape {
-            Shape::Matern => 3.0,
-            Shape::Gauss => 1.0,
-        };
+        let fall = self.shape.fall();
         let mut bends: Vec<f64> = self.scales.iter().map(|s| fall * self.variance * s * s).collect();
         let OfSingles { single, pair } = self.of_singles();
         let variance = single + pair * (self.singles.len() as f64 - 1.0);
@@ -87,12 +122,9 @@ impl Curve {
     ) {
         values.fill(0.0);
         for ((x, c), scale) in columns.iter().zip(centre).zip(&self.scales) {
-            add_squares(values, x, *c, *scale);
+            self.shape.add_apart(values, x, *c, *scale);
         }
-        match self.shape {
-            Shape::Matern => matern(values, decay),
-            Shape::Gauss => gauss(values, decay),
-        }
+        self.shape.fall_off(values, decay);
         let squares = decay;
         squares.fill(0.0);
         sums.fill(0.0);

@@ -2,8 +2,8 @@
 
 use faer::MatRef;
 
-use super::curve::{Curve, Shape};
-use super::exp::{OfSingles, Single, add_matern, add_squares, gauss, matern};
+use super::curve::Curve;
+use super::exp::{OfSingles, Single, add_matern};
 
 /// Rows and centres of a curve.
 pub(crate) struct Exchange<'c> {
@@ -18,8 +18,8 @@ pub(crate) struct Exchange<'c> {
 
 /// What a covariance is made of, for all centres.
 struct Parts {
-    /// ‖s∘(x − z)‖².
-    squares: Vec<f64>,
+    /// Distances in the joint part, as its shape takes them.
+    apart: Vec<f64>,
     /// Σ mⱼ and Σ mⱼ²; empty without curves of single inputs.
     sums: Vec<f64>,
     square_sums: Vec<f64>,
@@ -51,10 +51,10 @@ impl<'c> Exchange<'c> {
         let size = self.centre_count();
         let has_singles = !self.curve.singles.is_empty();
         let room = || if has_singles { vec![0.0; size] } else { Vec::new() };
-        let mut parts = Parts { squares: vec![0.0; size], sums: room(), square_sums: room() };
+        let mut parts = Parts { apart: vec![0.0; size], sums: room(), square_sums: room() };
         for (&input, value) in inputs.iter().zip(values) {
             let centres = &self.centres[input];
-            add_squares(&mut parts.squares, centres, *value, self.curve.scales[input]);
+            self.curve.shape.add_apart(&mut parts.apart, centres, *value, self.curve.scales[input]);
             if let Some(place) = self.curve.singles.iter().position(|&single| single == input) {
                 let scale = self.curve.single_scales[place];
                 let (all, one) = (Single::of_few_pairs(centres, scale), [*value]);
@@ -80,24 +80,21 @@ impl<'c> Exchange<'c> {
         let own = self.parts_of(&values.inputs, &own);
         let anew = |centre: usize| -> f64 {
             let others = (0..x.len()).filter(|input| !values.inputs.contains(input));
-            others.map(|k| (self.curve.scales[k] * (x[k] - self.centres[k][centre])).powi(2)).sum()
+            others.map(|k| self.curve.shape.apart(self.curve.scales[k] * (x[k] - self.centres[k][centre]))).sum()
         };
-        let other_squares = |centre: usize| {
-            let rest = whole.squares[centre] - own.squares[centre];
-            if rest > LITTLE * whole.squares[centre] { rest } else { anew(centre) }
+        let others_apart = |centre: usize| {
+            let rest = whole.apart[centre] - own.apart[centre];
+            if rest > LITTLE * whole.apart[centre] { rest } else { anew(centre) }
         };
-        let other_squares: Vec<f64> = (0..size).map(other_squares).collect();
+        let others_apart: Vec<f64> = (0..size).map(others_apart).collect();
         let less = |all: &[f64], own: &[f64]| -> Vec<f64> { all.iter().zip(own).map(|(all, own)| all - own).collect() };
         let [other_sums, other_square_sums] =
             [less(&whole.sums, &own.sums), less(&whole.square_sums, &own.square_sums)];
         let OfSingles { single, pair } = self.curve.of_singles();
         let (mut kernel, mut decay) = (vec![0.0; size], vec![0.0; size]);
         for (place, part) in values.parts.iter().enumerate() {
-            kernel.iter_mut().zip(&other_squares).zip(&part.squares).for_each(|((k, a), b)| *k = a + b);
-            match self.curve.shape {
-                Shape::Matern => matern(&mut kernel, &mut decay),
-                Shape::Gauss => gauss(&mut kernel, &mut decay),
-            }
+            kernel.iter_mut().zip(&others_apart).zip(&part.apart).for_each(|((k, a), b)| *k = a + b);
+            self.curve.shape.fall_off(&mut kernel, &mut decay);
             kernel.iter_mut().for_each(|k| *k *= self.curve.variance);
             let others = other_sums.iter().zip(&other_square_sums);
             let parts = others.zip(part.sums.iter().zip(&part.square_sums));
@@ -113,11 +110,12 @@ impl<'c> Exchange<'c> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learn::Shape;
     use faer::{Mat, Par};
 
     #[test]
     fn exchanged_rows_have_the_covariance_of_such_rows() {
-        for shape in [Shape::Matern, Shape::Gauss] {
+        for shape in [Shape::Matern, Shape::Gauss, Shape::Laplace] {
             let curve = Curve {
                 shape,
                 scales: vec![0.7, 1e-9, 1.3],

@@ -48,6 +48,14 @@ pub(super) fn add_squares(values: &mut [f64], x: &[f64], centre: f64, scale: f64
     );
 }
 
+/// Adds s|x − c| to each value.
+pub(super) fn add_steps(values: &mut [f64], x: &[f64], centre: f64, scale: f64) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || values.iter_mut().zip(x).for_each(|(value, x)| *value += scale * (x - centre).abs()),
+    );
+}
+
 /// Of squared distances r² makes the Matérn kernel (1 + √3 r) e^(−√3 r), and e^(−√3 r) in `decay`.
 pub(super) fn matern(squares: &mut [f64], decay: &mut [f64]) {
     Arch::new().dispatch(
@@ -69,6 +77,19 @@ pub(super) fn gauss(squares: &mut [f64], decay: &mut [f64]) {
         || {
             for (value, decay) in squares.iter_mut().zip(decay) {
                 *value = exp(-0.5 * *value);
+                *decay = *value;
+            }
+        },
+    );
+}
+
+/// Of distances r makes the exponential kernel e^(−r), in both.
+pub(super) fn laplace(steps: &mut [f64], decay: &mut [f64]) {
+    Arch::new().dispatch(
+        #[inline(always)]
+        || {
+            for (value, decay) in steps.iter_mut().zip(decay) {
+                *value = exp(-*value);
                 *decay = *value;
             }
         },
@@ -227,6 +248,11 @@ pub(super) fn matern_slope(g: &[f64], sums: &[f64], seen: Seen<'_>, factors: OfS
 /// Σ a b.
 pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes(a, b, |a, b| a * b)
+}
+
+/// Σ g |x − c|.
+pub(super) fn step_sum(g: &[f64], x: &[f64], centre: f64) -> f64 {
+    lanes(g, x, |g, x| g * (x - centre).abs())
 }
 
 /// A sum over two slices in an order that vectorises.

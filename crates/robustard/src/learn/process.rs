@@ -10,7 +10,7 @@ use robustard_engine::math::cholesky::Factor;
 use robustard_engine::math::product::{BlockStructure, matmul, triangular_matmul};
 
 use super::curve::{Curve, Shape, column_slice};
-use super::exp::{OfSingles, Single, add_matern, dot, gauss, matern, matern_slope};
+use super::exp::{OfSingles, Single, add_matern, dot, matern_slope, step_sum};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
 use super::straight::Straight;
@@ -78,6 +78,20 @@ fn usual_of(relevance: f64) -> f64 {
     LONGEST * (1.0 - share.clamp(0.0, 1.0))
 }
 
+/// Inverse lengthscales of so many standardized inputs start here jointly, so that usual rows are at a distance of about 1; those of single
+/// inputs start at 1.
+fn unit_scale(shape: Shape, lengthscales: usize) -> f64 {
+    let number = lengthscales.max(1) as f64;
+    match shape {
+        Shape::Matern | Shape::Gauss => 1.0 / number.sqrt(),
+        Shape::Laplace => 1.0 / number,
+    }
+}
+
+fn add_to(totals: &mut [f64], values: &[f64]) {
+    totals.iter_mut().zip(values).for_each(|(total, value)| *total += value);
+}
+
 impl<'a> Process<'a> {
     pub fn new(
         inputs: MatRef<'_, f64>,
@@ -136,7 +150,7 @@ impl<'a> Process<'a> {
             let joint = self.options.joint_lengthscales();
             let limited = |value: f64| value.ln().clamp(-LARGEST_LOG, LARGEST_LOG);
             for (&lengthscale, scale) in self.options.lengthscales.iter().zip(&curve.scales) {
-                start[lengthscale] = limited(scale * (joint as f64).sqrt());
+                start[lengthscale] = limited(scale / unit_scale(curve.shape, joint));
             }
             for (place, input) in self.options.singles.iter().enumerate() {
                 if let Some(known) = curve.singles.iter().position(|single| single == input) {
@@ -155,8 +169,7 @@ impl<'a> Process<'a> {
         let joint = self.options.joint_lengthscales();
         let (scales, rest) = parameters.split_at(joint);
         let (singles, rest) = rest.split_at(self.options.singles.len());
-        // Lengthscales start at the root of their number jointly, and at 1 for single inputs, of standardized inputs.
-        let unit = 1.0 / (joint.max(1) as f64).sqrt();
+        let unit = unit_scale(self.options.shape, joint);
         let curve = Curve {
             shape: self.options.shape,
             scales: self.options.lengthscales.iter().map(|&lengthscale| unit * scales[lengthscale].exp()).collect(),
@@ -178,7 +191,10 @@ impl<'a> Process<'a> {
         let Point { curve, .. } = point;
         let scaled = Mat::from_fn(inputs.nrows(), inputs.ncols(), |i, j| curve.scales[j] * inputs[(i, j)]);
         let squares: Vec<f64> = scaled.row_iter().map(|row| row.squared_norm_l2()).collect();
-        self.products(joint, &scaled);
+        let has_squares = curve.shape != Shape::Laplace;
+        if has_squares {
+            self.products(joint, &scaled);
+        }
         self.products(kernel, &self.lines(inputs.as_ref(), point));
         let singles = curve.singles(&self.columns(), self.target.len());
         let factors = curve.of_singles();
@@ -191,15 +207,16 @@ impl<'a> Process<'a> {
         parts.par_iter_mut().enumerate().for_each(|(j, columns)| {
             let [kernel, joint, decay, sums, pairs] = columns.each_mut().map(|column| &mut column[j..]);
             let own = squares[j];
-            joint
-                .iter_mut()
-                .zip(&squares[j..])
-                .for_each(|(joint, square)| *joint = (square + own - 2.0 * *joint).max(0.0));
-            joint[0] = 0.0;
-            match curve.shape {
-                Shape::Matern => matern(joint, decay),
-                Shape::Gauss => gauss(joint, decay),
+            if has_squares {
+                let products = joint.iter_mut().zip(&squares[j..]);
+                products.for_each(|(joint, square)| *joint = (square + own - 2.0 * *joint).max(0.0));
+                joint[0] = 0.0;
+            } else {
+                joint.fill(0.0);
+                let steps = (0..scaled.ncols()).map(|input| scaled.col_as_slice(input));
+                steps.for_each(|x| curve.shape.add_apart(joint, &x[j..], x[j], 1.0));
             }
+            curve.shape.fall_off(joint, decay);
             sums.fill(0.0);
             pairs.fill(0.0);
             singles.iter().for_each(|single| add_matern(sums, pairs, single.seen_from(j, single, j)));
@@ -279,17 +296,16 @@ impl<'a> Process<'a> {
         let Point { curve, line_variances, .. } = point;
         let Room { inverse, joint, decay, sums, pairs, by_square, .. } = room;
         let factors = curve.of_singles();
-        let singles = curve.singles(&self.columns(), n);
-        let fall = match curve.shape {
-            Shape::Matern => -3.0 * curve.variance,
-            Shape::Gauss => -curve.variance,
-        };
+        let columns = self.columns();
+        let singles = curve.singles(&columns, n);
+        let fall = -curve.shape.fall() * curve.variance;
+        let has_squares = curve.shape != Shape::Laplace;
         let mut parts: Vec<[&mut [f64]; 2]> = inverse
             .col_iter_mut()
             .zip(by_square.col_iter_mut())
             .map(|(inverse, by_square)| [inverse, by_square].map(column_slice))
             .collect();
-        let totals: Vec<([f64; 3], Vec<f64>)> = parts
+        let totals: Vec<([f64; 3], Vec<f64>, Vec<f64>)> = parts
             .par_iter_mut()
             .enumerate()
             .map_init(
@@ -308,43 +324,24 @@ impl<'a> Process<'a> {
                     let of_singles: Vec<f64> = singles.iter().map(of_single).collect();
                     let terms = slopes.iter().zip(decay);
                     by_square.iter_mut().zip(terms).for_each(|(by_square, (g, d))| *by_square = fall * g * d);
+                    let of_steps = |x: &&[f64]| step_sum(by_square, &x[j..], x[j]);
+                    let of_steps = if has_squares { Vec::new() } else { columns.iter().map(of_steps).collect() };
                     let parts = [(curve.variance, joint), (factors.single, sums), (factors.pair, pairs)];
-                    (parts.map(|(factor, kernel)| factor * dot(slopes, kernel)), of_singles)
+                    (parts.map(|(factor, kernel)| factor * dot(slopes, kernel)), of_singles, of_steps)
                 },
             )
             .collect();
-        let (mut of_singles, mut of_variances) = (vec![0.0; singles.len()], [0.0; 3]);
-        for (variances, own) in &totals {
-            of_singles.iter_mut().zip(own).for_each(|(total, own)| *total += own);
-            of_variances.iter_mut().zip(variances).for_each(|(total, own)| *total += own);
+        let (mut of_singles, mut of_variances, mut of_steps) = (vec![0.0; singles.len()], [0.0; 3], vec![0.0; p]);
+        for (variances, singles, steps) in &totals {
+            add_to(&mut of_singles, singles);
+            add_to(&mut of_variances, variances);
+            add_to(&mut of_steps, steps);
         }
-        // Σ w(x − x′)² over pairs is Σ (w + wᵀ) x² − 2 Σ w x x′.
-        let mut weight = vec![0.0; n];
-        for j in 0..n {
-            let column = &by_square.col_as_slice(j)[j..];
-            weight[j] += column.iter().sum::<f64>();
-            weight[j..].iter_mut().zip(column).for_each(|(total, own)| *total += own);
-        }
-        let crossed = [&*by_square, &*inverse].map(|lower| {
-            let mut image = Mat::<f64>::zeros(n, p);
-            triangular_matmul(
-                image.as_mut(),
-                BlockStructure::Rectangular,
-                Accum::Replace,
-                lower.as_ref(),
-                BlockStructure::TriangularLower,
-                self.inputs.as_ref(),
-                BlockStructure::Rectangular,
-                1.0,
-                Par::Seq,
-            );
-            (0..p).map(|k| dot(image.col_as_slice(k), self.inputs.col_as_slice(k))).collect::<Vec<f64>>()
-        });
-        let [apart, lines] = crossed;
+        let of_joint = if has_squares { self.weighted_squares(by_square) } else { of_steps };
+        let lines = self.weighted_products(inverse);
         let mut gradient = vec![0.0; self.options.joint_lengthscales()];
         for (k, &lengthscale) in self.options.lengthscales.iter().enumerate() {
-            let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
-            gradient[lengthscale] += curve.scales[k].powi(2) * (squares - 2.0 * apart[k]);
+            gradient[lengthscale] += curve.shape.apart(curve.scales[k]) * of_joint[k];
         }
         gradient.extend(of_singles);
         gradient.extend(of_variances);
@@ -354,6 +351,42 @@ impl<'a> Process<'a> {
         }
         gradient.extend(of_lines);
         gradient
+    }
+
+    /// Σ w(x − x′)² over pairs of rows, for each input, of weights in a lower triangle.
+    fn weighted_squares(&self, lower: &Mat<f64>) -> Vec<f64> {
+        // It is Σ (w + wᵀ) x² − 2 Σ w x x′.
+        let n = self.target.len();
+        let mut weight = vec![0.0; n];
+        for j in 0..n {
+            let column = &lower.col_as_slice(j)[j..];
+            weight[j] += column.iter().sum::<f64>();
+            add_to(&mut weight[j..], column);
+        }
+        let products = self.weighted_products(lower);
+        let of_input = |(k, product): (usize, &f64)| {
+            let squares: f64 = self.inputs.col_as_slice(k).iter().zip(&weight).map(|(x, w)| w * x * x).sum();
+            squares - 2.0 * product
+        };
+        products.iter().enumerate().map(of_input).collect()
+    }
+
+    /// Σ w x x′ over pairs of rows, for each input.
+    fn weighted_products(&self, lower: &Mat<f64>) -> Vec<f64> {
+        let (n, p) = (self.target.len(), self.inputs.ncols());
+        let mut image = Mat::<f64>::zeros(n, p);
+        triangular_matmul(
+            image.as_mut(),
+            BlockStructure::Rectangular,
+            Accum::Replace,
+            lower.as_ref(),
+            BlockStructure::TriangularLower,
+            self.inputs.as_ref(),
+            BlockStructure::Rectangular,
+            1.0,
+            Par::Seq,
+        );
+        (0..p).map(|k| dot(image.col_as_slice(k), self.inputs.col_as_slice(k))).collect()
     }
 
     /// Nats by which the bound is better than it would be without a curve.

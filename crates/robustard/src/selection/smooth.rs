@@ -152,12 +152,17 @@ pub(super) fn sketch(
         (Err(Error::Features(FeatureError::Straight { .. })), _) => first(shared_noise, &[], must_bend),
         sketch => sketch,
     };
-    // Smooth functions need fewer rows, if they are what is there.
-    let sketch = sketch.and_then(|rough| {
-        let noise = if rough.start.noise.is_shared() { shared_noise } else { contaminated };
-        let options = SmoothOptions { from: Some(&rough), relevance, shape: Some(Shape::Gauss), ..Default::default() };
-        let smooth = work.learn_smooth(&options, noise, &[])?;
-        Ok(if is_clearly_better(&smooth, &rough) { smooth } else { rough })
+    // Smooth functions need fewer rows, if they are what is there; values that mean different things need functions that are not smooth.
+    let sketch = sketch.and_then(|usual| {
+        let noise = if usual.start.noise.is_shared() { shared_noise } else { contaminated };
+        for shape in [Shape::Gauss, Shape::Laplace] {
+            let options = SmoothOptions { from: Some(&usual), relevance, shape: Some(shape), ..Default::default() };
+            let other = work.learn_smooth(&options, noise, &[])?;
+            if is_clearly_better(&other, &usual) {
+                return Ok(other);
+            }
+        }
+        Ok(usual)
     });
     let shape = sketch.as_ref().ok().map(LearntSmooth::shape);
     let learn = |noise, set_aside: &[usize], effort, from: Option<&LearntSmooth>| {

@@ -38,7 +38,7 @@ fn gradient_matches_differences() {
     let (x, y) = example(30);
     let weight: Vec<f64> = (0..30).map(|i| 1.0 + (i % 2) as f64).collect();
     let rows: Vec<usize> = (0..30).collect();
-    for (shape, singles) in [(Shape::Matern, vec![0, 2]), (Shape::Gauss, vec![])] {
+    for (shape, singles) in [(Shape::Matern, vec![0, 2]), (Shape::Gauss, vec![]), (Shape::Laplace, vec![1])] {
         let options = options(&control, shape, singles, "student-t");
         let process = Process::new(x.as_ref(), &y, &weight, &rows, &options, Par::Seq);
         let variance: Vec<f64> = (0..30).map(|i| 0.1 + 0.01 * i as f64).collect();

@@ -1,0 +1,42 @@
+//! How smooth a curve is has to be found out.
+
+mod common;
+
+use common::{Rows, normal};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use robustard::Recipe;
+
+/// Four inputs and the sine of a sum of random walks along three of them: no derivative anywhere.
+fn walks(seed: u64, rows: usize) -> Vec<([f64; 4], f64)> {
+    const STEPS: usize = 200;
+    let mut steps = ChaCha8Rng::seed_from_u64(0);
+    let mut walk = || {
+        let along = (0..STEPS).scan(1.0, |height, _| {
+            *height += 0.2 * normal(&mut steps);
+            Some(*height)
+        });
+        along.collect::<Vec<f64>>()
+    };
+    let walks = [walk(), walk(), walk()];
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let row = |_| {
+        let x: [f64; 4] = std::array::from_fn(|_| rng.random_range(0.0..1.0));
+        let heights = walks.iter().zip(&x).map(|(walk, x)| walk[(STEPS as f64 * x) as usize]);
+        (x, heights.sum::<f64>().sin())
+    };
+    (0..rows).map(row).collect()
+}
+
+/// With curves that have a derivative the error is 0.424.
+#[test]
+fn rough_surfaces_are_learnt() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let rows = Rows::of(walks(2, 900).into_iter().map(|(x, height)| (x, height + 0.1 * normal(&mut rng))));
+    let regression = rows.fit(&Recipe::default());
+    let new = walks(3, 500);
+    let mean = regression.predict_mean(Rows::of(new.iter().copied()).inputs.as_ref()).unwrap();
+    let errors: f64 = mean.iter().zip(&new).map(|(mean, (_, height))| (mean - height).powi(2)).sum();
+    let error = (errors / new.len() as f64).sqrt();
+    assert!(error < 0.405, "{error}: {:?}", regression.selection());
+}
