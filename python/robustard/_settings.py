@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from numpy.random import RandomState
 
-SolverName = Literal["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing"]
+SolverName = Literal["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing", "passes"]
 
 
 class Settings(TypedDict, total=False):
@@ -78,8 +78,9 @@ PARAMETERS: dict[str, tuple[Any, str | None, str]] = {
     "solver": (
         None,
         "solver",
-        """solver : {'em', 'mackay', 'irls-l2', 'irls-l1', 'gradient', 'growing'}, optional
-        How the evidence is maximized. By default 'em'; 'growing' is many times faster where most of many columns do not matter.""",
+        """solver : {'em', 'mackay', 'irls-l2', 'irls-l1', 'gradient', 'growing', 'passes'}, optional
+        How the evidence is maximized. By default 'em'; 'growing' is many times faster where most of many columns do not matter,
+        'passes' several times where rows are many and each has its own noise.""",
     ),
     "lengthscale": (
         None,

@@ -77,7 +77,7 @@ def test_every_kind_of_features(features, mcycle):
     assert model.features_ == (features if features != "auto" else "smooth")
 
 
-@pytest.mark.parametrize("solver", ["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing"])
+@pytest.mark.parametrize("solver", ["em", "mackay", "irls-l2", "irls-l1", "gradient", "growing", "passes"])
 @pytest.mark.parametrize("noise", ["shared", "student-t"])
 def test_every_solver(solver, noise, line):
     X, y = line

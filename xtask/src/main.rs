@@ -18,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask test                  everything that CI
        cargo xtask bench default         what the default costs, beside plain fits of 300 iterations
        cargo xtask bench engine          speed of an iteration against the machine's limit
        cargo xtask bench acceleration [SOLVER] [NOISE] [seed=N]
+       cargo xtask bench passes [NOISE]
                                          evaluations saved, case by case; set ROBUSTARD_DATA for all cases";
 
 /// One check: what it is called and the cargo command behind it.
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
         ["python"] => package::check(),
         ["reproduce", rest @ ..] => return reproduce(rest),
         ["bench", "python", rest @ ..] => package::bench(rest),
-        ["bench", name @ ("engine" | "acceleration"), rest @ ..] => {
+        ["bench", name @ ("engine" | "acceleration" | "passes"), rest @ ..] => {
             let mut cargo = vec!["bench", "--workspace", "--bench", name, "--"];
             cargo.extend(rest);
             run(name, &cargo, &[])

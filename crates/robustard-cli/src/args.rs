@@ -141,7 +141,7 @@ pub struct EngineArguments {
     /// Set of settings to start from
     #[arg(long, value_enum, default_value_t = PresetArgument::Default)]
     preset: PresetArgument,
-    /// em, mackay, irls-l2, irls-l1, gradient or growing
+    /// em, mackay, irls-l2, irls-l1, gradient, growing (few of many columns) or passes (many rows)
     #[arg(long, value_parser = solver)]
     solver: Option<SolverKind>,
     /// auto (whichever explains the table better), shared (one variance for all rows), or one variance per row: student-t[:NU],

@@ -37,7 +37,7 @@
 
 //!
 //! Modules, each of which uses only those before it: stop, math, metrics, problem, noise, predictive, prediction, posterior,
-//! state, evidence, growth, solver, model, diagnostics, fit.
+//! state, evidence, growth, passes, solver, model, diagnostics, fit.
 
 pub use faer;
 
@@ -49,6 +49,7 @@ pub mod math;
 pub mod metrics;
 mod model;
 pub mod noise;
+pub mod passes;
 mod posterior;
 mod prediction;
 mod predictive;

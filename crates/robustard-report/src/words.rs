@@ -49,6 +49,7 @@ pub fn solver_name(solver: SolverKind) -> &'static str {
         SolverKind::IrlsL1 => "ℓ1-IRLS",
         SolverKind::Gradient => "gradient",
         SolverKind::Growing => "growing",
+        SolverKind::Passes => "passes",
         _ => "another solver",
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the engine, in order.
-const ENGINE: [&str; 15] = [
+const ENGINE: [&str; 16] = [
     "stop",
     "math",
     "metrics",
@@ -17,6 +17,7 @@ const ENGINE: [&str; 15] = [
     "state",
     "evidence",
     "growth",
+    "passes",
     "solver",
     "model",
     "diagnostics",

@@ -44,7 +44,7 @@ const MEANINGS: [(&str, &str, &str); 31] = [
         "power of 1 − leverage that squared residuals are divided by in the noise update",
         "none, or 0 to 10",
     ),
-    ("solver", "how the evidence is maximized", "em, mackay, irls-l2, irls-l1, gradient, growing"),
+    ("solver", "how the evidence is maximized", "em, mackay, irls-l2, irls-l1, gradient, growing, passes"),
     ("damping_weights", "share of a step of the weight precisions that is taken", "above 0, to 1 (undamped)"),
     ("damping_noise", "share of a step of the noise variances that is taken", "above 0, to 1 (undamped)"),
     ("units", "units of bounds and initial values", "relative (to the data's own scale), absolute"),

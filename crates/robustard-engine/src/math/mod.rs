@@ -1,5 +1,6 @@
 //! Small numerical tools that everything else builds on.
 
+pub(crate) mod anderson;
 pub mod cholesky;
 pub mod density;
 pub mod order;

@@ -182,15 +182,19 @@ impl ForRows {
         self.components(e2).probability
     }
 
+    /// Log density of the noise at a second moment.
+    pub(super) fn log_density(&self, e2: f64) -> f64 {
+        // log(a + b) = log a + log(1 + b/a), the components being a and b.
+        let log_odds = self.components(e2).log_odds;
+        let excess = log_odds.max(0.0) + (-log_odds.abs()).exp().ln_1p();
+        self.student - 0.5 * (self.degrees + 1.0) * (e2 / (self.degrees * self.scale)).ln_1p() + excess
+    }
+
     /// Σ ωᵢ c(λᵢ).
     pub(super) fn penalty(&self, rows: impl Iterator<Item = (f64, f64)>) -> f64 {
-        let half = 0.5 * (self.degrees + 1.0);
         rows.map(|(variance, weight)| {
             let e2 = self.moment_at(variance);
-            // log(a + b) = log a + log(1 + b/a), the components being a and b.
-            let log_odds = self.components(e2).log_odds;
-            let excess = log_odds.max(0.0) + (-log_odds.abs()).exp().ln_1p();
-            let density = self.student - half * (e2 / (self.degrees * self.scale)).ln_1p() + excess;
+            let density = self.log_density(e2);
             weight * (-density - 0.5 * e2 / variance - 0.5 * (2.0 * PI * variance).ln())
         })
         .sum()

@@ -21,6 +21,7 @@ mod contaminated;
 mod contaminated_t;
 mod flat;
 pub mod learning;
+mod of_row;
 mod outliers;
 mod shared;
 mod student_t;
@@ -31,6 +32,7 @@ pub use choice::{Degrees, Noise, NoiseError};
 pub use contaminated::Contaminated;
 pub use contaminated_t::ContaminatedT;
 pub use flat::Flat;
+pub use of_row::{NoiseOfRows, OfRow};
 pub use shared::Shared;
 pub use student_t::{StudentLearning, StudentT};
 
@@ -182,9 +184,14 @@ impl NoiseModel {
 
     /// Puts a learnt scale where the bulk of the rows is, whatever the outliers: the start of the noise updates.
     pub fn start_at(&mut self, second_moment: &[f64], bounds: [f64; 2]) {
+        self.start_at_median(median(second_moment), bounds);
+    }
+
+    /// The same from the median of the second moments.
+    pub fn start_at_median(&mut self, median: f64, bounds: [f64; 2]) {
         ask!(self, model => {
             let [low, high] = model.scale_bounds(bounds);
-            model.start_at(bulk_variance(second_moment).clamp(low, high));
+            model.start_at((median / MEDIAN_CHI_SQUARE).clamp(low, high));
         })
     }
 

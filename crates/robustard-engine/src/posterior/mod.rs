@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use covariance::Covariance;
 pub(crate) use inner_products::InnerProducts;
 pub use sample_space::SampleSpace;
+pub(crate) use sweep::{BLOCK_ROWS, BlockForms, BlockSums};
 pub use weight_space::WeightSpace;
 
 pub use crate::math::cholesky::{FactorError, Jitter};

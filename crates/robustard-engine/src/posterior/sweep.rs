@@ -13,20 +13,31 @@ use crate::math::sum::{STRIP, image_squares};
 use crate::problem::RowBlocks;
 
 /// Rows in one block: 256 rows of 256 columns are half a mebibyte and stay in a second-level cache.
-const BLOCK_ROWS: usize = 256;
+pub(crate) const BLOCK_ROWS: usize = 256;
 const MOST_CHUNKS: usize = 16;
 
 /// Sums over one chunk of rows and the buffers to form them, which are empty until they are needed. A single thread has one for
 /// all chunks.
 struct Chunk {
-    gram: Mat<f64>,
-    projection: Vec<f64>,
-    /// A block of rows times their weights.
-    block: Mat<f64>,
-    /// A strip of L⁻¹Xᵀ for a block.
-    strip: Mat<f64>,
+    sums: BlockSums,
+    forms: BlockForms,
     /// A block of rows that lie elsewhere.
     written: Mat<f64>,
+}
+
+/// Σ wᵢ xᵢxᵢᵀ and Σ wᵢ yᵢxᵢ over blocks of rows.
+pub(crate) struct BlockSums {
+    /// The lower triangle.
+    pub(crate) gram: Mat<f64>,
+    pub(crate) projection: Vec<f64>,
+    /// A block of rows times their weights.
+    weighted: Mat<f64>,
+}
+
+/// Residuals and quadratic forms of blocks of rows.
+pub(crate) struct BlockForms {
+    /// A strip of L⁻¹Xᵀ for a block.
+    strip: Mat<f64>,
 }
 
 /// A chunk with its parts of the residuals and latent variances.
@@ -66,13 +77,13 @@ impl Sweep {
         let mut add = |c: usize, chunk: &Chunk| {
             for column in 0..rows.column_count() {
                 let sum = &mut gram.col_as_slice_mut(column)[column..];
-                let values = &chunk.gram.col_as_slice(column)[column..];
+                let values = &chunk.sums.gram.col_as_slice(column)[column..];
                 if c == 0 {
                     sum.copy_from_slice(values);
-                    projection[column] = chunk.projection[column];
+                    projection[column] = chunk.sums.projection[column];
                 } else {
                     sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-                    projection[column] += chunk.projection[column];
+                    projection[column] += chunk.sums.projection[column];
                 }
             }
         };
@@ -124,56 +135,19 @@ impl Sweep {
 
 impl Chunk {
     fn empty() -> Self {
-        let [gram, block, strip, written] = std::array::from_fn(|_| Mat::new());
-        Self { gram, projection: Vec::new(), block, strip, written }
+        Self { sums: BlockSums::new(), forms: BlockForms::new(), written: Mat::new() }
     }
 
     /// Sums over a range of rows.
     fn accumulate(&mut self, rows: RowBlocks<'_>, range: Range<usize>, weight: &[f64], target: &[f64]) {
-        let d = rows.column_count();
         let block_rows = BLOCK_ROWS.min(range.len());
-        if self.gram.nrows() < d {
-            self.gram = Mat::zeros(d, d);
-            self.projection = vec![0.0; d];
-        }
+        self.sums.make_room(rows.column_count());
         for start in range.clone().step_by(block_rows) {
             let length = block_rows.min(range.end - start);
             let accumulate = if start == range.start { Accum::Replace } else { Accum::Add };
             let block = rows.block(start..start + length, &mut self.written);
-            let weight = &weight[start..start + length];
-            let scaled = if weight.iter().all(|w| *w == 1.0) {
-                block
-            } else {
-                if self.block.ncols() < length {
-                    self.block = Mat::zeros(d, block_rows);
-                }
-                for (i, w) in weight.iter().enumerate() {
-                    let source = block.col(i).try_as_col_major().expect("rows are contiguous").as_slice();
-                    for (scaled, value) in self.block.col_as_slice_mut(i).iter_mut().zip(source) {
-                        *scaled = w * value;
-                    }
-                }
-                self.block.as_ref().subcols(0, length)
-            };
-            for column in (0..d).step_by(STRIP) {
-                let width = STRIP.min(d - column);
-                matmul(
-                    self.gram.as_mut().submatrix_mut(column, column, d - column, width),
-                    accumulate,
-                    scaled.subrows(column, d - column),
-                    block.subrows(column, width).transpose(),
-                    1.0,
-                    Par::Seq,
-                );
-            }
-            matmul(
-                MatMut::from_column_major_slice_mut(&mut self.projection, d, 1),
-                accumulate,
-                scaled,
-                MatRef::from_column_major_slice(&target[start..start + length], length, 1),
-                1.0,
-                Par::Seq,
-            );
+            let of_block = start..start + length;
+            self.sums.add(block, &weight[of_block.clone()], &target[of_block], accumulate);
         }
     }
 
@@ -189,26 +163,99 @@ impl Chunk {
         residual: &mut [f64],
         latent_variance: &mut [f64],
     ) {
-        let (d, n) = (rows.column_count(), residual.len());
+        let n = residual.len();
         let block_rows = BLOCK_ROWS.min(n);
-        if self.strip.ncols() < block_rows {
-            self.strip = Mat::zeros(STRIP, block_rows);
-        }
         for start in (0..n).step_by(block_rows) {
             let length = block_rows.min(n - start);
             let place = first + start..first + start + length;
             let block = rows.block(place.clone(), &mut self.written);
             let range = start..start + length;
-            residual[range.clone()].copy_from_slice(&target[place]);
+            let (residual, latent_variance) = (&mut residual[range.clone()], &mut latent_variance[range]);
+            self.forms.of_block(block, inverse_factor, mean, &target[place], residual, latent_variance);
+        }
+    }
+}
+
+impl BlockSums {
+    pub(crate) fn new() -> Self {
+        Self { gram: Mat::new(), projection: Vec::new(), weighted: Mat::new() }
+    }
+
+    /// Room for so many columns.
+    pub(crate) fn make_room(&mut self, columns: usize) {
+        if self.gram.nrows() < columns {
+            self.gram = Mat::zeros(columns, columns);
+            self.projection = vec![0.0; columns];
+        }
+    }
+
+    /// Adds a block of rows, d × m, or begins with it.
+    pub(crate) fn add(&mut self, block: MatRef<'_, f64>, weight: &[f64], target: &[f64], accumulate: Accum) {
+        let (d, length) = (block.nrows(), block.ncols());
+        let scaled = if weight.iter().all(|w| *w == 1.0) {
+            block
+        } else {
+            if self.weighted.ncols() < length {
+                self.weighted = Mat::zeros(d, length);
+            }
+            for (i, w) in weight.iter().enumerate() {
+                let source = block.col(i).try_as_col_major().expect("rows are contiguous").as_slice();
+                for (scaled, value) in self.weighted.col_as_slice_mut(i).iter_mut().zip(source) {
+                    *scaled = w * value;
+                }
+            }
+            self.weighted.as_ref().subcols(0, length)
+        };
+        for column in (0..d).step_by(STRIP) {
+            let width = STRIP.min(d - column);
             matmul(
-                MatMut::from_column_major_slice_mut(&mut residual[range.clone()], length, 1),
-                Accum::Add,
-                block.transpose(),
-                MatRef::from_column_major_slice(mean, d, 1),
-                -1.0,
+                self.gram.as_mut().submatrix_mut(column, column, d - column, width),
+                accumulate,
+                scaled.subrows(column, d - column),
+                block.subrows(column, width).transpose(),
+                1.0,
                 Par::Seq,
             );
-            image_squares(inverse_factor, block, &mut self.strip, &mut latent_variance[range]);
         }
+        matmul(
+            MatMut::from_column_major_slice_mut(&mut self.projection, d, 1),
+            accumulate,
+            scaled,
+            MatRef::from_column_major_slice(target, length, 1),
+            1.0,
+            Par::Seq,
+        );
+    }
+}
+
+impl BlockForms {
+    pub(crate) fn new() -> Self {
+        Self { strip: Mat::new() }
+    }
+
+    /// rᵢ = yᵢ − xᵢᵀμ and qᵢ = ‖L⁻¹xᵢ‖² of a block of rows, d × m.
+    pub(crate) fn of_block(
+        &mut self,
+        block: MatRef<'_, f64>,
+        inverse_factor: MatRef<'_, f64>,
+        mean: &[f64],
+        target: &[f64],
+        residual: &mut [f64],
+        latent_variance: &mut [f64],
+    ) {
+        let (d, length) = (block.nrows(), block.ncols());
+        if self.strip.ncols() < length {
+            self.strip = Mat::zeros(STRIP, length);
+        }
+        residual.copy_from_slice(target);
+        matmul(
+            MatMut::from_column_major_slice_mut(residual, length, 1),
+            Accum::Add,
+            block.transpose(),
+            MatRef::from_column_major_slice(mean, d, 1),
+            -1.0,
+            Par::Seq,
+        );
+        image_squares(inverse_factor, block, &mut self.strip, latent_variance);
     }
 }

@@ -71,7 +71,7 @@ impl Groups {
     }
 
     /// The groups for which `keep` is true, numbered anew.
-    pub(super) fn select(&self, keep: &[bool]) -> Self {
+    pub(crate) fn select(&self, keep: &[bool]) -> Self {
         let new_label: Vec<usize> = keep
             .iter()
             .scan(0, |next, &kept| {

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 pub use groups::Groups;
 pub use rows::RowSource;
-pub(crate) use rows::{RowBlocks, Rows};
+pub(crate) use rows::{RowBlocks, Rows, select};
 pub use units::NaturalUnits;
 use units::Sizes;
 

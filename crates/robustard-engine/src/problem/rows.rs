@@ -175,7 +175,8 @@ impl RowBlocks<'_> {
     }
 }
 
-fn select(rows: MatRef<'_, f64>, columns: &[usize], mut part: MatMut<'_, f64>) {
+/// Writes some columns of rows, which are contiguous.
+pub(crate) fn select(rows: MatRef<'_, f64>, columns: &[usize], mut part: MatMut<'_, f64>) {
     for i in 0..rows.ncols() {
         let row = rows.col(i).try_as_col_major().expect("rows are contiguous").as_slice();
         let part = part.as_mut().col_mut(i).try_as_col_major_mut().expect("rows are contiguous").as_slice_mut();

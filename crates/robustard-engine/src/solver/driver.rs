@@ -13,7 +13,7 @@ use super::solution::{Outcome, Solution, Uncertainty};
 use super::start::Start;
 use super::stopping::{Change, Status, Stopping};
 use super::{
-    CheckedSettings, Iteration, IterationRecord, Observer, Proposal, Solver, SolverError, SolverKind, growing,
+    CheckedSettings, Iteration, IterationRecord, Observer, Proposal, Solver, SolverError, SolverKind, growing, passes,
 };
 use crate::noise::{NoiseModel, Shared};
 use crate::posterior::FactorError;
@@ -90,8 +90,8 @@ impl<'a> Fit<'a> {
             started,
             trace: Vec::with_capacity(settings.max_iterations.min(LONGEST_RESERVED_TRACE)),
         };
-        if settings.solver == SolverKind::Growing && !fit.noise_started {
-            fit.grow(problem, par);
+        if !fit.noise_started {
+            fit.start_by_solver(problem, par);
         }
         fit.set.active.evaluate(&mut fit.effort)?;
         if settings.noise_start == 0 && !fit.noise_started {
@@ -100,10 +100,17 @@ impl<'a> Fit<'a> {
         Ok(fit)
     }
 
-    /// Works on few columns, if growth finds them.
-    fn grow(&mut self, problem: &Problem, par: Par) {
-        let state = &self.set.active.state;
-        let grown = growing::start(problem, self.settings, self.set.whole_limits(), state, &self.stop, par);
+    /// Begins where a solver that has a start of its own says, on the columns that it finds.
+    fn start_by_solver(&mut self, problem: &Problem, par: Par) {
+        let (state, limits) = (&self.set.active.state, self.set.whole_limits());
+        let grown = match self.settings.solver {
+            SolverKind::Growing => growing::start(problem, self.settings, limits, state, &self.stop, par),
+            SolverKind::Passes => passes::start(problem, self.settings, limits, state, &self.stop, par).map(|start| {
+                self.effort.evaluations += start.1;
+                start.0
+            }),
+            _ => None,
+        };
         if let Some(grown) = grown
             && self.set.start_with(grown, &mut self.effort)
         {

@@ -13,6 +13,7 @@ pub(crate) mod inner_lasso;
 mod irls_l1;
 mod irls_l2;
 mod mackay;
+mod passes;
 mod paths;
 mod prune;
 pub(crate) mod rule;

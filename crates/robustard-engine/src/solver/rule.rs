@@ -75,7 +75,7 @@ pub trait Solver: Send {
 /// The solver of the given kind.
 pub fn solver(settings: &CheckedSettings) -> Box<dyn Solver> {
     match settings.solver {
-        SolverKind::Em | SolverKind::Growing => Box::new(em::Em),
+        SolverKind::Em | SolverKind::Growing | SolverKind::Passes => Box::new(em::Em),
         SolverKind::Mackay => Box::new(mackay::Mackay::default()),
         SolverKind::IrlsL2 => Box::new(irls_l2::IrlsL2),
         SolverKind::IrlsL1 => Box::new(irls_l1::IrlsL1::new(settings)),

@@ -30,12 +30,14 @@ pub enum SolverKind {
     Gradient,
     /// EM on few columns, which were chosen by their evidence one by one: fast where most do not matter.
     Growing,
+    /// EM from where passes over the rows lead, between which the precisions take many steps: fast where rows are many.
+    Passes,
 }
 
 impl SolverKind {
     /// All solvers.
-    pub const ALL: [SolverKind; 6] =
-        [Self::Em, Self::Mackay, Self::IrlsL2, Self::IrlsL1, Self::Gradient, Self::Growing];
+    pub const ALL: [SolverKind; 7] =
+        [Self::Em, Self::Mackay, Self::IrlsL2, Self::IrlsL1, Self::Gradient, Self::Growing, Self::Passes];
 }
 
 /// In which units initial values and bounds are given.
@@ -75,7 +77,7 @@ pub enum Preset {
 ///
 /// | name | default | paper | range |
 /// |---|---|---|---|
-/// | `solver` | em | em | em, mackay, irls-l2, irls-l1, gradient, growing |
+/// | `solver` | em | em | em, mackay, irls-l2, irls-l1, gradient, growing, passes |
 /// | `noise` | student-t:4 | flat | shared, flat, inverse-gamma:A,B (A above 0, to 500; B above 0), student-t\[:NU\] (0.1 to 1000), student-t:learned, contaminated, contaminated-t\[:NU\] |
 /// | `studentized_power` | none | none | none, or 0 to 10 |
 /// | `damping_weights` | 1 | 0.02 | above 0, to 1 (1 is undamped) |

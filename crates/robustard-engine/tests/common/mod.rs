@@ -172,19 +172,30 @@ pub struct FourierSplit {
 /// 80% of the rows, at most 2000, 256 Fourier features of standardized inputs, standardized target, a share of the
 /// training targets moved by ±3·N(1, 0.25²).
 pub fn fourier_split(name: &str, contamination: f64, seed: u64) -> Option<FourierSplit> {
+    fourier_split_of(name, 2000, 256, contamination, seed)
+}
+
+/// The same with other numbers of rows and of features.
+pub fn fourier_split_of(
+    name: &str,
+    most_rows: usize,
+    features: usize,
+    contamination: f64,
+    seed: u64,
+) -> Option<FourierSplit> {
     let table = read_table(name)?;
     let mut rng = rng(seed);
     let (n, inputs) = (table.nrows(), table.ncols() - 1);
     let order = sample(&mut rng, n, n).into_vec();
     let (train, test) = order.split_at(n * 4 / 5);
-    let train = &train[..train.len().min(2000)];
+    let train = &train[..train.len().min(most_rows)];
     let part = |rows: &[usize], columns: std::ops::Range<usize>| {
         Mat::from_fn(rows.len(), columns.len(), |i, j| table[(rows[i], columns.start + j)])
     };
     let scale_inputs = Standardizer::fit(&part(train, 0..inputs));
     let scale_target = Standardizer::fit(&part(train, inputs..inputs + 1));
-    let map = Fourier::new(inputs, 256, 1.0 / inputs as f64, seed);
-    let features = |rows: &[usize]| map.transform(&scale_inputs.transform(&part(rows, 0..inputs)));
+    let map = Fourier::new(inputs, features, 1.0 / inputs as f64, seed);
+    let features_of = |rows: &[usize]| map.transform(&scale_inputs.transform(&part(rows, 0..inputs)));
     let target = |rows: &[usize]| -> Vec<f64> {
         let standard = scale_target.transform(&part(rows, inputs..inputs + 1));
         standard.col(0).iter().copied().collect()
@@ -194,6 +205,6 @@ pub fn fourier_split(name: &str, contamination: f64, seed: u64) -> Option<Fourie
         let sign = if rng.random::<bool>() { 1.0 } else { -1.0 };
         y[i] += sign * 3.0 * (1.0 + 0.25 * normal(&mut rng));
     }
-    let problem = Problem::new(features(train).as_ref(), &y).unwrap();
-    Some(FourierSplit { problem, test: features(test), test_target: target(test) })
+    let problem = Problem::new(features_of(train).as_ref(), &y).unwrap();
+    Some(FourierSplit { problem, test: features_of(test), test_target: target(test) })
 }
