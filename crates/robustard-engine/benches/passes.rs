@@ -70,6 +70,7 @@ fn plan(problem: &Problem, noise: &str) -> Plan {
         groups: problem.groups().clone(),
         weight_precision_bounds: units.weight_precision.iter().map(|unit| [low * unit, high * unit]).collect(),
         weight_precision: units.weight_precision.clone(),
+        start: None,
         noise: noise.parse().expect("a noise model"),
         noise_variance_bounds: settings.noise_variance_bounds.map(|bound| bound * units.noise_variance),
         most_passes: usize::MAX,

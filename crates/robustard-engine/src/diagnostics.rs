@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use crate::model::FittedModel;
+use crate::model::{FittedModel, TrainingRows};
 use crate::posterior::LEAST_FREEDOM;
 use crate::predictive::LeftOut;
 
@@ -97,27 +97,34 @@ impl FittedModel {
     /// none): in the leave-one-out variances, densities, z and flags.
     #[must_use]
     pub fn diagnose_with(&self, more: &[f64]) -> Diagnostics {
-        let rows = self.rows();
+        self.diagnose_rows(self.rows(), more)
+    }
+
+    /// The same of rows of which the fit says this: those of [`Self::rows`], or of a part of all rows that were fitted.
+    #[must_use]
+    pub fn diagnose_rows(&self, rows: &TrainingRows, more: &[f64]) -> Diagnostics {
         let n = rows.count();
         let variance: Vec<f64> = rows.noise_variance.iter().zip(rows.weight.iter()).map(|(v, w)| v / w).collect();
         let residual: Vec<f64> = rows.target.iter().zip(&rows.fitted).map(|(y, f)| y - f).collect();
         let leverage = rows.leverage();
         let freedom = |i: usize| (1.0 - leverage[i]).max(LEAST_FREEDOM);
-        let effective_weights: f64 = leverage.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let of_all = self.seen().map_or_else(|| leverage.iter().sum(), |seen| seen.effective_weights);
+        let effective_weights = of_all.max(f64::MIN_POSITIVE);
         let per_row = |value: &dyn Fn(usize) -> f64| -> Vec<f64> { (0..n).map(value).collect() };
 
-        let LeftOut { residual: loo_residual, latent_variance: loo_latent_variance } = self.left_out(more);
+        let LeftOut { residual: loo_residual, latent_variance: loo_latent_variance } = self.left_out_of(rows, more);
         let inlier = self.inlier_variance();
         let z = per_row(&|i| loo_residual[i] / (inlier + loo_latent_variance[i]).sqrt());
         let standard_residual = per_row(&|i| residual[i] / (variance[i] * freedom(i)).sqrt());
-        let student_residual = if self.noise().is_shared() {
-            externally_studentized(&standard_residual, &leverage, &rows.weight)
-        } else {
-            z.clone()
+        let student_residual = match self.noise().is_shared() {
+            // One of very many rows does not change what noise is estimated to be.
+            true if self.seen().is_some() => standard_residual.clone(),
+            true => externally_studentized(&standard_residual, &leverage, &rows.weight),
+            false => z.clone(),
         };
         let outlier_probability: Option<Vec<f64>> =
             (0..n).map(|i| self.noise().outlier_probability(residual[i].powi(2) + rows.latent_variance[i])).collect();
-        let threshold = z_threshold(n);
+        let threshold = z_threshold(usize::try_from(self.row_count()).unwrap_or(usize::MAX));
         let flagged = match &outlier_probability {
             Some(probability) => probability.iter().map(|p| *p > PROBABILITY_THRESHOLD).collect(),
             None => z.iter().map(|z| z.abs() > threshold).collect(),

@@ -60,7 +60,7 @@ mod stop;
 
 pub use diagnostics::Diagnostics;
 pub use fit::{FitError, fit, fit_from, fit_observed};
-pub use model::{FittedModel, TrainingRows};
+pub use model::{Course, FittedModel, RowRule, Seen, TrainingRows};
 pub use noise::{Degrees, Noise};
 pub use posterior::Route;
 pub use prediction::{Interval, LatentPrediction, PredictError, Prediction};

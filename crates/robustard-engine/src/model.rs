@@ -1,18 +1,22 @@
 //! The fitted model: all that prediction and diagnosis need.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use faer::{ColRef, Mat, MatRef};
+use faer::{ColRef, Mat, MatRef, Par};
 use serde::{Deserialize, Serialize};
 
-use crate::math::sum::dot;
+use crate::math::cholesky::Factor;
+use crate::math::packed::{pack_lower, unpack_lower};
+use crate::math::sum::{dot, image_squares_of, square_sum};
 use crate::metrics::{effective_support, mean, trimmed_mean};
-use crate::noise::{ContaminatedT, NoiseModel, Shared, StudentT};
+use crate::noise::{ContaminatedT, NoiseModel, NoiseOfRows, Shared, StudentT};
+use crate::passes::{Belief, End};
 use crate::posterior::{Covariance, LEAST_FREEDOM};
 use crate::prediction::{LatentPrediction, PredictError, Prediction};
 use crate::predictive::{BaseNoise, LeftOut, PredictiveNoise};
 use crate::problem::Problem;
-use crate::solver::{Outcome, Solution, Status, Uncertainty};
+use crate::solver::{Interventions, IterationRecord, Outcome, Solution, Status, Uncertainty};
 
 /// Rows that are predicted together: the room needed does not grow with the table.
 const BLOCK_ROWS: usize = 1024;
@@ -90,6 +94,81 @@ pub struct FittedModel {
     /// The noise of predictions under `base_noise`.
     predictive_noise: PredictiveNoise,
     covariance: Covariance,
+    /// None if `rows` are all that were fitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seen: Option<Seen>,
+}
+
+/// What is known of all rows of a fit that keeps only some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Their number.
+    pub rows: u64,
+    /// Σ ω.
+    pub weight: f64,
+    /// Σ h: how many weights they determine.
+    pub effective_weights: f64,
+}
+
+/// How passes over the rows went.
+#[derive(Debug, Clone)]
+pub struct Course {
+    /// How they ended.
+    pub status: Status,
+    /// One record per pass.
+    pub trace: Vec<IterationRecord>,
+    /// Extrapolated steps that were worse than the point before them.
+    pub rejected: usize,
+    /// Time taken.
+    pub elapsed: Duration,
+}
+
+/// What the fit says of any row: its residual, the variance of the regression function there, and λ, which follows from both.
+pub struct RowRule {
+    columns: Vec<usize>,
+    mean: Vec<f64>,
+    inverse_factor: Mat<f64>,
+    /// None if it is the same.
+    wide_inverse_factor: Option<Mat<f64>>,
+    noise: NoiseOfRows,
+}
+
+impl RowRule {
+    fn new(end: &End) -> Self {
+        let unpacked = |values: &[f64]| unpack_lower(values, end.columns.len()).expect("a fit has a whole triangle");
+        Self {
+            columns: end.columns.clone(),
+            mean: end.belief.mean.clone(),
+            inverse_factor: unpacked(&end.belief.inverse_factor),
+            wide_inverse_factor: (end.inflation != 1.0).then(|| unpacked(&end.wide_inverse_factor)),
+            noise: end.noise.of_rows(),
+        }
+    }
+
+    /// Of rows with all columns (d × m) and their targets, which count as often as their weights say.
+    pub fn of(&self, rows: MatRef<'_, f64>, target: &[f64], weight: &[f64]) -> TrainingRows {
+        let part;
+        let rows = if self.columns.len() == rows.nrows() {
+            rows
+        } else {
+            part = Mat::from_fn(self.columns.len(), rows.ncols(), |j, i| rows[(self.columns[j], i)]);
+            part.as_ref()
+        };
+        let fitted: Vec<f64> = (0..rows.ncols())
+            .map(|i| rows.col(i).iter().zip(&self.mean).map(|(value, weight)| value * weight).sum())
+            .collect();
+        let latent_variance = image_squares_of(self.inverse_factor.as_ref(), rows);
+        let wide = self.wide_inverse_factor.as_ref();
+        let second_moment = |i: usize| (target[i] - fitted[i]).powi(2) + latent_variance[i];
+        TrainingRows {
+            noise_variance: (0..target.len()).map(|i| self.noise.at(second_moment(i)).variance).collect(),
+            predictive_latent_variance: wide.map_or_else(Vec::new, |wide| image_squares_of(wide.as_ref(), rows)),
+            target: Arc::new(target.to_vec()),
+            weight: Arc::new(weight.to_vec()),
+            fitted,
+            latent_variance,
+        }
+    }
 }
 
 impl FittedModel {
@@ -134,9 +213,108 @@ impl FittedModel {
             inlier_variance,
             predictive_noise: PredictiveNoise::Normal { variance: inlier_variance },
             covariance,
+            seen: None,
         };
         model.predictive_noise = model.learn_predictive_noise(base_noise);
         model
+    }
+
+    /// The model that passes over many rows have led to. `kept` are some of the rows, by which it is shown.
+    pub fn from_passes(end: &End, kept: &Problem<'_>, base_noise: BaseNoise, course: Course) -> Self {
+        let (d, groups) = (kept.column_count(), kept.groups());
+        let rule = RowRule::new(end);
+        let rows = rule.of(kept.rows(), kept.target(), kept.row_weight());
+        let wide = rule.wide_inverse_factor.unwrap_or(rule.inverse_factor);
+        let (mut coefficients, mut standard_errors) = (vec![0.0; d], vec![0.0; d]);
+        for (k, &column) in end.columns.iter().enumerate() {
+            coefficients[column] = end.belief.mean[k];
+            standard_errors[column] = square_sum(&wide.col_as_slice(k)[k..]).sqrt();
+        }
+        let mut weight_precision = vec![0.0; d];
+        groups.spread(&end.weight_precision, &mut weight_precision);
+        let inlier_variance = match end.noise {
+            NoiseModel::Shared(Shared { variance }) => variance,
+            noise => noise.inlier_variance(&rows.second_moments()),
+        };
+        let Course { status, trace, rejected, elapsed } = course;
+        let interventions = Interventions { rejected_extrapolations: rejected, ..Interventions::default() };
+        let evaluations = trace.len();
+        let mut model = Self {
+            coefficients,
+            standard_errors,
+            weight_precision,
+            active_columns: end.columns.clone(),
+            fixed_columns: (0..d).filter(|&j| groups.fixed(groups.of_column()[j]).is_some()).collect(),
+            groups: groups.of_column().to_vec(),
+            rows,
+            noise: end.noise,
+            base_noise,
+            neg_log_evidence: end.neg_log_evidence,
+            outcome: Outcome { status, objective: end.objective, evaluations, trace, interventions, elapsed },
+            noise_inflation: end.inflation,
+            inlier_variance,
+            predictive_noise: PredictiveNoise::Normal { variance: inlier_variance },
+            covariance: Covariance::WeightSpace { inverse_factor: wide },
+            seen: Some(Seen { rows: end.rows, weight: end.weight, effective_weights: end.effective_weights }),
+        };
+        model.predictive_noise = model.learn_predictive_noise(base_noise);
+        model
+    }
+
+    /// What is known of all rows, if `rows` are only some of them.
+    pub fn seen(&self) -> Option<Seen> {
+        self.seen
+    }
+
+    /// Number of rows fitted.
+    pub fn row_count(&self) -> u64 {
+        self.seen.map_or(self.rows.count() as u64, |seen| seen.rows)
+    }
+
+    /// What the fit says of any row; none of fits with more columns than rows, where λ is known of the training rows alone.
+    pub fn row_rule(&self) -> Option<RowRule> {
+        let Covariance::WeightSpace { inverse_factor: wide } = &self.covariance else { return None };
+        let own = if self.noise_inflation == 1.0 { wide.clone() } else { self.own_inverse_factor(wide)? };
+        let is_same = self.noise_inflation == 1.0;
+        Some(RowRule {
+            columns: self.active_columns.clone(),
+            mean: self.active_columns.iter().map(|&column| self.coefficients[column]).collect(),
+            inverse_factor: own,
+            wide_inverse_factor: (!is_same).then(|| wide.clone()),
+            noise: self.noise.of_rows(),
+        })
+    }
+
+    /// The posterior of all weights at the noise as it is; those of columns that were pruned are as their priors say.
+    pub fn belief(&self) -> Option<Belief> {
+        let RowRule { columns, inverse_factor: own, .. } = self.row_rule()?;
+        let d = self.coefficients.len();
+        let deviation = |j: usize| self.weight_precision[j].sqrt().recip();
+        let mut factor = Mat::from_fn(d, d, |i, j| if i == j { deviation(j) } else { 0.0 });
+        for (j, &column) in columns.iter().enumerate() {
+            columns[j..].iter().enumerate().for_each(|(i, &row)| factor[(row, column)] = own[(j + i, j)]);
+        }
+        Some(Belief { mean: self.coefficients.clone(), inverse_factor: pack_lower(factor.as_ref()) })
+    }
+
+    /// L⁻¹ of the posterior at the noise as it is: of Γ + κ(Σ⁻¹ − Γ), where Σ is the posterior under noise κ times as large.
+    fn own_inverse_factor(&self, wide: &Mat<f64>) -> Option<Mat<f64>> {
+        let d = wide.nrows();
+        let precision = |j: usize| self.weight_precision[self.active_columns[j]];
+        // Σ⁻¹ = LLᵀ with L = R⁻¹.
+        let mut lower = Mat::<f64>::identity(d, d);
+        faer::linalg::triangular_solve::solve_lower_triangular_in_place(wide.as_ref(), lower.as_mut(), Par::Seq);
+        let mut inverse = &lower * lower.transpose();
+        for j in 0..d {
+            for i in 0..d {
+                let prior = if i == j { precision(j) } else { 0.0 };
+                inverse[(i, j)] = prior + self.noise_inflation * (inverse[(i, j)] - prior);
+            }
+        }
+        let mut factor = Factor::new(d, Par::Seq);
+        factor.factorise(inverse.as_ref()).ok()?;
+        factor.invert();
+        Some(unpack_lower(&pack_lower(factor.inverse()), d).expect("a factor is a triangle"))
     }
 
     /// μ, one per column; 0 where pruned.
@@ -224,13 +402,17 @@ impl FittedModel {
     /// features do not carry, one value per row, or none.
     #[must_use]
     pub fn left_out(&self, more: &[f64]) -> LeftOut {
-        let (residual, latent_variance) = (0..self.rows.count()).map(|row| self.left_out_row(row, more)).unzip();
+        self.left_out_of(&self.rows, more)
+    }
+
+    /// The same of rows of which the fit says this.
+    pub fn left_out_of(&self, rows: &TrainingRows, more: &[f64]) -> LeftOut {
+        let (residual, latent_variance) = (0..rows.count()).map(|row| self.left_out_row(rows, row, more)).unzip();
         LeftOut { residual, latent_variance }
     }
 
     /// Residual and latent variance of a row predicted from the others.
-    fn left_out_row(&self, row: usize, more: &[f64]) -> (f64, f64) {
-        let rows = &self.rows;
+    fn left_out_row(&self, rows: &TrainingRows, row: usize, more: &[f64]) -> (f64, f64) {
         let freedom = |latent: f64, own_noise: f64| (1.0 - (latent / own_noise).min(1.0)).max(LEAST_FREEDOM);
         let own_noise = rows.noise_variance[row] / rows.weight[row];
         let residual = (rows.target[row] - rows.fitted[row]) / freedom(rows.latent_variance[row], own_noise);
@@ -242,7 +424,7 @@ impl FittedModel {
     /// The noise that explains the errors of rows predicted from the others, which count as often as `weight` says.
     fn noise_of_left_out(&self, more: &[f64], weight: &[f64], stretch: f64) -> PredictiveNoise {
         let rows = PredictiveNoise::looked_at(weight.len()).map(|row| {
-            let (residual, latent_variance) = self.left_out_row(row, more);
+            let (residual, latent_variance) = self.left_out_row(&self.rows, row, more);
             (stretch * residual, latent_variance, weight[row])
         });
         PredictiveNoise::learn_from(rows, self.inlier_variance)

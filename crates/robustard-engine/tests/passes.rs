@@ -3,11 +3,12 @@
 mod common;
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use common::Synthetic;
 use robustard_engine::faer::Par;
 use robustard_engine::passes::{Broadcast, InMemory, Known, Learner, Partition, Plan, RowPass, Step, Sums};
-use robustard_engine::{Degrees, Noise, Problem, Settings, SolverKind, fit};
+use robustard_engine::{BaseNoise, Course, Degrees, FittedModel, Noise, Problem, Settings, SolverKind, Status, fit};
 
 const NOISES: [&str; 5] = ["shared", "student-t:4", "student-t:learned", "contaminated", "contaminated-t:5"];
 
@@ -22,6 +23,7 @@ fn plan(problem: &Problem<'_>, noise: Noise) -> Plan {
         groups: problem.groups().clone(),
         weight_precision_bounds: units.weight_precision.iter().map(|unit| [low * unit, high * unit]).collect(),
         weight_precision: units.weight_precision.clone(),
+        start: None,
         noise,
         noise_variance_bounds: settings.noise_variance_bounds.map(|bound| bound * units.noise_variance),
         most_passes: 100,
@@ -114,4 +116,65 @@ fn parts_elsewhere_are_as_good() {
     assert_eq!(found.columns, expected.columns);
     let (found, expected) = (found.belief.unwrap().mean, expected.belief.unwrap().mean);
     assert!(found.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?} {expected:?}");
+}
+
+/// Another learner that goes on after any pass ends with the same bytes; damaged bytes are refused.
+#[test]
+fn learners_go_on() {
+    let problem = problem();
+    let noise: Noise = "contaminated".parse().unwrap();
+    let mut rows = InMemory::new(&problem, Par::Seq);
+    let mut pass = |broadcast: &Broadcast| rows.pass(broadcast).unwrap_or_else(|error: Infallible| match error {});
+    let (whole, _) = learn(plan(&problem, noise), &mut pass);
+    let mut learner = Learner::new(plan(&problem, noise), Par::Seq);
+    loop {
+        let bytes = learner.to_bytes();
+        assert!(
+            (0..bytes.len())
+                .step_by(97)
+                .all(|length| Learner::new(plan(&problem, noise), Par::Seq).go_on(&bytes[..length]).is_err())
+        );
+        learner = Learner::new(plan(&problem, noise), Par::Seq);
+        learner.go_on(&bytes).unwrap();
+        let sums = pass(&learner.broadcast());
+        if learner.learn(&sums).unwrap() != Step::Pass {
+            break;
+        }
+    }
+    assert!(learner.broadcast() == whole);
+}
+
+/// The model of passes is the model of the solver.
+#[test]
+fn passes_end_with_a_model() {
+    let problem = problem();
+    for noise in NOISES.map(|noise| noise.parse::<Noise>().unwrap()) {
+        let mut rows = InMemory::new(&problem, Par::Seq);
+        let mut learner = Learner::new(plan(&problem, noise), Par::Seq);
+        let (sums, broadcast) = loop {
+            let broadcast = learner.broadcast();
+            let sums = rows.pass(&broadcast).unwrap_or_else(|error: Infallible| match error {});
+            if learner.learn(&sums).unwrap() != Step::Pass {
+                break (sums, broadcast);
+            }
+        };
+        let end = learner.end(&sums, &broadcast.columns).unwrap().unwrap();
+        let whole = fit(&problem, &Settings { noise, solver: SolverKind::Passes, ..Settings::default() }).unwrap();
+        let (own, other) = (end.objective, whole.outcome().objective);
+        assert!((own - other).abs() < 1e-6 * (3000.0 + own.abs()), "{noise}: {own} {other}");
+        let (own, other) = (end.neg_log_evidence, whole.neg_log_evidence());
+        assert!((own - other).abs() < 1e-4 * (3000.0 + own.abs()), "{noise}: {own} {other}");
+        let course = Course { status: Status::Converged, trace: Vec::new(), rejected: 0, elapsed: Duration::ZERO };
+        let model = FittedModel::from_passes(&end, &problem, BaseNoise::LeftOut, course);
+        let spread = |model: &FittedModel| model.standard_errors().iter().sum::<f64>();
+        assert!((spread(&model) / spread(&whole) - 1.0).abs() < 1e-2, "{noise}");
+        let [own, other] = [&model, &whole].map(FittedModel::diagnose);
+        let off = own.z.iter().zip(&other.z).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off < 0.05, "{noise}: {off}");
+        // What is derived from the model is what it was made of.
+        let again = model.row_rule().unwrap().of(problem.rows(), problem.target(), problem.row_weight());
+        let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(apart(&again.latent_variance, &model.rows().latent_variance) < 1e-9, "{noise}");
+        assert!(apart(&again.noise_variance, &model.rows().noise_variance) < 1e-6, "{noise}");
+    }
 }

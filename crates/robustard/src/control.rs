@@ -27,6 +27,8 @@ pub enum Stage {
         /// The noise.
         noise: Noise,
     },
+    /// Weights and noise are fitted by passes over rows that do not lie in memory.
+    Passing,
     /// The fitted rows are diagnosed.
     Diagnosing,
     /// Rows are predicted.
@@ -38,6 +40,7 @@ impl fmt::Display for Stage {
         match self {
             Self::Learning { features, noise } => write!(f, "learning {features} features, {noise} noise"),
             Self::Fitting { features, noise } => write!(f, "fitting {features} features, {noise} noise"),
+            Self::Passing => f.write_str("fitting"),
             Self::Diagnosing => f.write_str("diagnosing rows"),
             Self::Predicting => f.write_str("predicting rows"),
         }
@@ -52,6 +55,17 @@ pub enum Progress<'a> {
     Stage(&'a Stage),
     /// Part of a stage is done: a share from 0 to 1.
     Share(f64),
+    /// Part of a pass over the rows is done.
+    Pass {
+        /// Which pass, counted from 1; none if it is the last one, which diagnoses all rows.
+        pass: Option<usize>,
+        /// The objective after the pass before.
+        objective: Option<f64>,
+        /// Rows seen in this pass.
+        seen: u64,
+        /// All rows.
+        rows: u64,
+    },
     /// An iteration of a fit is done.
     Iteration(&'a IterationRecord),
 }

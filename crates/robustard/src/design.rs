@@ -1,5 +1,6 @@
 //! The design: the only place that knows the scaling of inputs and target, the intercept and the features.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use faer::{ColMut, ColRef, Mat, MatMut, MatRef, Par};
@@ -9,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::control::par;
 use crate::dataset::{Dataset, DatasetError};
 use crate::features::{FeatureError, FeatureKind, FeatureMap, Gap};
-use crate::range::Range;
+use crate::moments::Moments;
+use crate::range;
 use crate::scaling::{Standardizer, rows_of};
 use crate::target::TargetScale;
 
@@ -239,13 +241,7 @@ impl Design {
         let mut gaps: Option<Vec<Gap>> = None;
         for start in (0..n).step_by(BLOCK) {
             let length = BLOCK.min(n - start);
-            let mut standard = Mat::zeros(length, columns.len());
-            for (j, column) in columns.iter().enumerate() {
-                let (mean, scale) = (self.inputs.mean[j], self.inputs.scale[j]);
-                let values = column.subrows(start, length);
-                let room = standard.col_as_slice_mut(j).iter_mut();
-                room.zip(values.iter()).for_each(|(standard, value)| *standard = (value - mean) / scale);
-            }
+            let standard = self.standardized_columns(&columns, start..start + length);
             let block = rows.as_mut().subcols_mut(start, length);
             let of_block = self.write(standard.as_ref(), block, par());
             if let Some(of_block) = of_block {
@@ -255,8 +251,35 @@ impl Design {
         (rows, gaps)
     }
 
+    /// Some rows of columns of inputs, standardized: m × p.
+    pub(crate) fn standardized_columns(&self, columns: &[ColRef<'_, f64>], rows: Range<usize>) -> Mat<f64> {
+        let mut standard = Mat::zeros(rows.len(), columns.len());
+        for (j, column) in columns.iter().enumerate() {
+            let (mean, scale) = (self.inputs.mean[j], self.inputs.scale[j]);
+            let values = column.subrows(rows.start, rows.len());
+            let room = standard.col_as_slice_mut(j).iter_mut();
+            room.zip(values.iter()).for_each(|(standard, value)| *standard = (value - mean) / scale);
+        }
+        standard
+    }
+
+    /// Writes the columns of some rows of inputs, of linear features: d × m.
+    pub(crate) fn write_linear(&self, columns: &[ColRef<'_, f64>], range: Range<usize>, mut rows: MatMut<'_, f64>) {
+        let first = self.first();
+        for i in 0..rows.ncols() {
+            contiguous(rows.as_mut().col_mut(i))[..first].fill(1.0);
+        }
+        // Columns of values that lie one after the other, read through the cache once.
+        for (j, column) in columns.iter().enumerate() {
+            let (mean, scale) = (self.inputs.mean[j], self.inputs.scale[j]);
+            let values = column.subrows(range.start, range.len());
+            let room = rows.as_mut().row_mut(first + j);
+            room.iter_mut().zip(values.iter()).for_each(|(room, value)| *room = (value - mean) / scale);
+        }
+    }
+
     /// Writes the columns of standardized inputs.
-    fn write(&self, standard: MatRef<'_, f64>, mut rows: MatMut<'_, f64>, par: Par) -> Option<Vec<Gap>> {
+    pub(crate) fn write(&self, standard: MatRef<'_, f64>, mut rows: MatMut<'_, f64>, par: Par) -> Option<Vec<Gap>> {
         let first = self.first();
         rows.as_mut().subrows_mut(0, first).fill(1.0);
         let mut features = rows.subrows_mut(first, self.feature_count());
@@ -315,7 +338,7 @@ impl Design {
     /// Prior variances of the lines' and the curve's weights, of a learnt curve.
     pub(crate) fn prior_variances(&self, model: &FittedModel) -> [f64; 2] {
         let precision = self.of_features(model.weight_precision());
-        let number = self.map.range().and_then(Range::number).unwrap_or(0);
+        let number = self.map.range().and_then(range::Range::number).unwrap_or(0);
         [number, precision.len() - 1].map(|feature| 1.0 / precision[feature])
     }
 
@@ -407,23 +430,31 @@ fn contiguous(column: ColMut<'_, f64>) -> &mut [f64] {
     column.try_as_col_major_mut().expect("rows of the design are contiguous").as_slice_mut()
 }
 
-/// How inputs are scaled for a kind of features, and whether some are not of unit size then: those with typing errors, without which they
+/// How inputs are scaled for a kind of features, by the whole table if the data set is a sample of it, and whether some are not of unit size then: those with typing errors, without which they
 /// are scaled, and levels of categories.
 pub(crate) fn input_scaling(
     dataset: &Dataset<'_>,
+    whole: Option<&Moments>,
     kind: FeatureKind,
     standardize: bool,
     centre: bool,
 ) -> Result<(Standardizer, bool), DatasetError> {
     let (standard, far) = Standardizer::of(dataset)?;
+    let of_whole = |standard: Standardizer| match whole {
+        Some(whole) => whole.scaling(&standard),
+        None => standard,
+    };
     Ok(match (standardize, centre) {
         (false, _) => (Standardizer::identity(dataset.input_count()), false),
-        (true, true) if kind.scales_to_range() => (Standardizer::of_range(dataset), false),
+        (true, true) if kind.scales_to_range() => {
+            (whole.map_or_else(|| Standardizer::of_range(dataset), Moments::scaling_of_range), false)
+        }
         (true, true) => {
             let (standard, has_typing_errors) = standard.without_typing_errors(dataset, &far);
+            let standard = of_whole(standard);
             let (standard, has_levels) = standard.with_levels_alike(dataset.levels());
             (standard, has_typing_errors || has_levels)
         }
-        (true, false) => (standard.with_levels_alike(dataset.levels()).0.without_shift(), false),
+        (true, false) => (of_whole(standard).with_levels_alike(dataset.levels()).0.without_shift(), false),
     })
 }

@@ -1,7 +1,7 @@
 //! What a fit says about each training row, in the target's units.
 
-use robustard_engine::FittedModel;
 use robustard_engine::diagnostics::Diagnostics as Standard;
+use robustard_engine::{FittedModel, TrainingRows};
 use serde::Serialize;
 
 use crate::design::Design;
@@ -60,15 +60,26 @@ impl Diagnostics {
         set_aside: &[usize],
         widths: Option<&[f64]>,
     ) -> Self {
+        Self::of_rows(design, model, model.rows(), unseen, set_aside, widths)
+    }
+
+    /// The same of rows that the model does not keep.
+    pub(crate) fn of_rows(
+        design: &Design,
+        model: &FittedModel,
+        rows: &TrainingRows,
+        unseen: &[f64],
+        set_aside: &[usize],
+        widths: Option<&[f64]>,
+    ) -> Self {
         let scale = design.target();
-        let mut standard: Standard = model.diagnose_with(unseen);
+        let mut standard: Standard = model.diagnose_rows(rows, unseen);
         if let Some(widths) = widths {
             standard.z.iter_mut().zip(widths).for_each(|(z, width)| *z /= width);
             if standard.outlier_probability.is_none() {
                 standard.flagged = standard.z.iter().map(|z| z.abs() > standard.threshold).collect();
             }
         }
-        let rows = model.rows();
         let errors = |values: &[f64]| -> Vec<f64> {
             rows.target.iter().zip(values).map(|(y, error)| scale.error(*y, *error)).collect()
         };
@@ -118,6 +129,30 @@ impl Diagnostics {
             actual,
             loo_residual,
         }
+    }
+
+    /// Adds those of more rows.
+    pub(crate) fn append(&mut self, more: Self) {
+        self.actual.extend(more.actual);
+        self.predicted.extend(more.predicted);
+        self.residual.extend(more.residual);
+        self.loo_residual.extend(more.loo_residual);
+        self.noise_variance.extend(more.noise_variance);
+        self.latent_variance.extend(more.latent_variance);
+        self.loo_latent_variance.extend(more.loo_latent_variance);
+        self.loo_log_density.extend(more.loo_log_density);
+        self.weight.extend(more.weight);
+        self.leverage.extend(more.leverage);
+        self.cooks_distance.extend(more.cooks_distance);
+        self.dffits.extend(more.dffits);
+        self.standard_residual.extend(more.standard_residual);
+        self.student_residual.extend(more.student_residual);
+        self.z.extend(more.z);
+        if let (Some(own), Some(more)) = (&mut self.outlier_probability, more.outlier_probability) {
+            own.extend(more);
+        }
+        self.flagged.extend(more.flagged);
+        self.set_aside.extend(more.set_aside);
     }
 
     /// 1/λ: how far the row is to be relied upon.

@@ -42,6 +42,12 @@ pub enum Error {
         /// What they are called.
         names: Vec<String>,
     },
+    /// A checkpoint of another fit, or a damaged one.
+    #[error("the checkpoint is of another fit, or damaged: {reason}; remove it to begin anew")]
+    Checkpoint {
+        /// What is wrong.
+        reason: String,
+    },
     /// The logarithm of a target that has none.
     #[error(
         "the target is {value} in row {}: log is for targets that are all above 0; use asinh, which is nearly the same where targets \

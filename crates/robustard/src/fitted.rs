@@ -7,13 +7,13 @@ use robustard_engine::diagnostics::z_threshold;
 use robustard_engine::math::density::{log_normal, log_sum_exp};
 use robustard_engine::math::order::median;
 use robustard_engine::metrics::mean;
-use robustard_engine::{FittedModel, Settings};
+use robustard_engine::{FittedModel, Settings, TrainingRows};
 use robustard_engine::{LeftOut, PredictiveNoise};
 use serde::{Deserialize, Serialize};
 
 use crate::design::Design;
 use crate::diagnostics::Diagnostics;
-use crate::features::FeatureKind;
+use crate::features::{FeatureKind, Gap};
 use crate::quality::Quality;
 use crate::scaling::MEDIAN_TO_DEVIATION;
 use crate::target::TargetTransform;
@@ -39,8 +39,75 @@ pub(crate) struct Fit {
     /// How wide error bars are, if that depends on the inputs.
     #[serde(default)]
     pub widths: Option<Widths>,
+    /// What is known of all rows, if the model keeps only some of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Whole>,
     #[serde(skip)]
     pub known: Known,
+}
+
+/// A row to look at, of a table of which the model keeps only some rows.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SuspiciousRow {
+    /// Its number among the rows that were fitted, counted from 0.
+    pub row: u64,
+    /// y.
+    pub actual: f64,
+    /// Predicted from the other rows.
+    pub predicted: f64,
+    /// Leave-one-out residual in standard deviations of an inlier.
+    pub z: f64,
+    /// Probability of being an outlier, if the noise model has one.
+    pub outlier_probability: Option<f64>,
+    /// Whether it was set aside as a gross error.
+    pub set_aside: bool,
+}
+
+/// What is known of all rows of a fit by passes over them, which keeps only some.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Whole {
+    /// Number of rows fitted.
+    pub rows: u64,
+    /// Rows, drawn at random, on which features and noise were chosen.
+    pub chosen_on: usize,
+    /// Passes over the rows.
+    pub passes: usize,
+    /// Of all rows.
+    pub quality: Quality,
+    /// Rows flagged.
+    pub flagged: u64,
+    /// Rows set aside as gross errors.
+    pub set_aside: u64,
+    /// The most suspicious of the flagged rows, most suspicious first.
+    pub suspicious: Vec<SuspiciousRow>,
+    pub(crate) rule: WeightRule,
+}
+
+/// How often rows count that are not kept: those that the fit to a sample leaves too much of, and typing errors, hardly do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WeightRule {
+    /// The weight that counts as 1.
+    pub unit: f64,
+    /// Weights of that fit and the largest residual, in standard units.
+    pub gross: Option<(Vec<f64>, f64)>,
+    /// Centre of the target and the distance from it beyond which it can only be a typing error.
+    pub typing: Option<(f64, f64)>,
+}
+
+impl Default for WeightRule {
+    fn default() -> Self {
+        Self { unit: 1.0, gross: None, typing: None }
+    }
+}
+
+/// Rows of a table that is seen part by part.
+pub(crate) struct Block<'b> {
+    /// Standardized inputs, m × p.
+    pub standard: MatRef<'b, f64>,
+    pub gaps: Option<&'b [Gap]>,
+    /// The numbers of those that are set aside.
+    pub set_aside: &'b [usize],
 }
 
 /// What is worked out once, when it is asked for.
@@ -55,9 +122,9 @@ pub(crate) struct Known {
 impl PartialEq for Fit {
     /// What is worked out follows from the rest.
     fn eq(&self, other: &Self) -> bool {
-        let Self { features, settings, design, model, unseen, set_aside, widths, known: _ } = self;
+        let Self { features, settings, design, model, unseen, set_aside, widths, whole, known: _ } = self;
         (features, settings, design, model) == (&other.features, &other.settings, &other.design, &other.model)
-            && (unseen, set_aside, widths) == (&other.unseen, &other.set_aside, &other.widths)
+            && (unseen, set_aside, widths, whole) == (&other.unseen, &other.set_aside, &other.widths, &other.whole)
     }
 }
 
@@ -93,6 +160,9 @@ impl Fit {
     }
 
     pub fn quality(&self) -> &Quality {
+        if let Some(whole) = &self.whole {
+            return &whole.quality;
+        }
         self.known.quality.get_or_init(|| Quality::of(self.diagnostics(), self.coverage(0.95)))
     }
 
@@ -128,10 +198,31 @@ impl Fit {
 
     /// How far each left-out row is off, in half widths of the interval of level ½ that predictions have there.
     fn offs(&self) -> Vec<f64> {
-        let LeftOut { residual, latent_variance } = self.left_out();
-        let half = self.predictive_noise().half_widths(MIDDLE, &latent_variance);
-        let off = |(row, (error, half)): (usize, (&f64, f64))| error.abs() / (half * self.row_width(row));
+        self.offs_of(&self.left_out(), self.row_widths())
+    }
+
+    fn offs_of(&self, LeftOut { residual, latent_variance }: &LeftOut, widths: Option<&[f64]>) -> Vec<f64> {
+        let half = self.predictive_noise().half_widths(MIDDLE, latent_variance);
+        let width = |row: usize| widths.map_or(1.0, |widths| widths[row]);
+        let off = |(row, (error, half)): (usize, (&f64, f64))| error.abs() / (half * width(row));
         residual.iter().zip(half).enumerate().map(off).collect()
+    }
+
+    /// Diagnostics of rows that the model does not keep, and which of them are in their leave-one-out 95% interval.
+    pub fn diagnose(&self, rows: &TrainingRows, block: &Block<'_>) -> (Diagnostics, Vec<bool>) {
+        let Self { design, model, .. } = self;
+        let unseen = block.gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(gaps, model));
+        let left_out = model.left_out_of(rows, &unseen);
+        let predicted: Vec<f64> = rows.target.iter().zip(&left_out.residual).map(|(y, error)| y - error).collect();
+        let widths = self.widths.as_ref().map(|widths| widths.at(block.standard, &predicted));
+        let inside = self.inside_of(&left_out, widths.as_deref(), 0.95);
+        (Diagnostics::of_rows(design, model, rows, &unseen, block.set_aside, widths.as_deref()), inside)
+    }
+
+    fn inside_of(&self, left_out: &LeftOut, widths: Option<&[f64]>, level: f64) -> Vec<bool> {
+        let noise = self.predictive_noise();
+        let limit = noise.half_widths(level, &[0.0])[0] / noise.half_widths(MIDDLE, &[0.0])[0];
+        self.offs_of(left_out, widths).into_iter().map(|off| off <= limit).collect()
     }
 
     /// Standard deviations of predictions of the training rows, given what is not known of their means, in standard units: half of the
@@ -159,9 +250,7 @@ impl Fit {
 
     /// Whether each row is inside its leave-one-out interval of a level.
     pub fn inside(&self, level: f64) -> Vec<bool> {
-        let noise = self.predictive_noise();
-        let limit = noise.half_widths(level, &[0.0])[0] / noise.half_widths(MIDDLE, &[0.0])[0];
-        self.offs().into_iter().map(|off| off <= limit).collect()
+        self.inside_of(&self.left_out(), self.row_widths(), level)
     }
 
     /// The share of all rows inside, each counted as often as it counted in the fit, at one level.

@@ -55,12 +55,14 @@ pub mod features;
 mod fitted;
 mod input_column;
 mod learn;
+mod moments;
 mod quality;
 mod range;
 mod recipe;
 mod regression;
 mod scaling;
 mod selection;
+mod stream;
 mod summary;
 mod target;
 mod triangle;
@@ -76,7 +78,9 @@ pub use effects::{
     Collinear, ColumnEffect, ColumnValue, EffectPoint, Effects, Explanation, Interaction, SimilarRow, Standing,
 };
 pub use error::Error;
+pub use fitted::{SuspiciousRow, Whole};
 pub use input_column::{InputColumn, InputKind};
+pub use moments::Moments;
 pub use quality::{Miscoverage, PartCoverage, Quality};
 pub use range::Range;
 pub use recipe::{Choice, IntervalRows, Options, Recipe, RecipeError, suggestion};
@@ -87,6 +91,7 @@ pub use robustard_engine::{
 };
 pub use scaling::Standardizer;
 pub use selection::{Compared, Reason, Selection};
+pub use stream::{Keep, RowMaker, RowStream, SAMPLE_ROWS, Show, StreamError, StreamTask, diagnose_stream, fit_stream};
 pub use summary::FeatureSummary;
 pub use target::{TargetScale, TargetTransform};
 pub use validation::{Fold, Scores, cross_validate, folds, validate};

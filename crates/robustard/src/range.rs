@@ -3,6 +3,8 @@
 use faer::{Mat, MatRef};
 use serde::{Deserialize, Serialize};
 
+use crate::scaling::Standardizer;
+
 /// The range of the training rows, in or near which standardized inputs are held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Range {
@@ -81,6 +83,16 @@ impl Range {
     /// The whole range of these rows.
     pub fn whole(inputs: MatRef<'_, f64>) -> Self {
         Self::within(inputs, f64::INFINITY)
+    }
+
+    /// The whole range of rows whose least and largest values are these, when standardized.
+    pub(crate) fn of_ends(ends: impl Iterator<Item = (f64, f64)>, scaling: &Standardizer) -> Self {
+        let standard = |(j, (low, high)): (usize, (f64, f64))| {
+            let scaled = |value: f64| (value - scaling.mean[j]) / scaling.scale[j];
+            (scaled(low), scaled(high))
+        };
+        let (low, high) = ends.enumerate().map(standard).unzip();
+        Self { low, high, margin: 0.0 }
     }
 
     fn within(inputs: MatRef<'_, f64>, farthest: f64) -> Self {

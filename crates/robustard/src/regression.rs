@@ -14,7 +14,7 @@ use crate::design::{Beyond, Design};
 use crate::diagnostics::Diagnostics;
 use crate::effects::{Background, Effects, Explanation, KnownEffects, SimilarRow};
 use crate::features::FeatureKind;
-use crate::fitted::Fit;
+use crate::fitted::{Fit, Whole};
 use crate::quality::{PartCoverage, Quality};
 use crate::recipe::Recipe;
 use crate::selection::{Chosen, Selection, choose};
@@ -168,7 +168,34 @@ impl Regression {
         self.elapsed
     }
 
-    /// Number of training rows.
+    /// A fit by passes over all rows, of which it keeps some.
+    pub(crate) fn of_passes(
+        recipe: &Recipe,
+        fit: Fit,
+        selection: Option<Selection>,
+        kept: &Dataset<'_>,
+        elapsed: Duration,
+    ) -> Self {
+        let background = Background::of(kept, &fit.set_aside, recipe.seed());
+        let (status, effects) = (fit.model.status(), KnownEffects::default());
+        Self { recipe: recipe.clone(), fit, selection, paths: Paths::default(), status, elapsed, background, effects }
+    }
+
+    pub(crate) fn fit(&self) -> &Fit {
+        &self.fit
+    }
+
+    /// What is known of all rows, if the model keeps only some of them.
+    pub fn whole(&self) -> Option<&Whole> {
+        self.fit.whole.as_ref()
+    }
+
+    /// Number of rows fitted.
+    pub fn fitted_rows(&self) -> u64 {
+        self.fit.model.row_count()
+    }
+
+    /// Number of training rows that the model keeps: all, unless it was fitted by passes over them.
     pub fn row_count(&self) -> usize {
         self.fit.model.rows().count()
     }

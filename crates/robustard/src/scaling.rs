@@ -10,10 +10,10 @@ use crate::dataset::{Dataset, DatasetError};
 pub(crate) const MEDIAN_TO_DEVIATION: f64 = 1.482_602_218_505_602;
 
 /// Largest share of a column that can be typing errors; more are something else.
-const MOST_TYPING_ERRORS: f64 = 0.01;
+pub(crate) const MOST_TYPING_ERRORS: f64 = 0.01;
 
-/// The rows of a column that can only be typing errors, if they are few.
-pub(crate) fn typing_errors(column: ColRef<'_, f64>) -> Vec<usize> {
+/// The centre of a column and the distance from it beyond which values can only be typing errors; none if that cannot be told.
+pub(crate) fn typing_limit(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
     /// Robust standard deviations from the median beyond which a value is one; no column that means something has values there.
     const FAR: f64 = 1000.0;
     /// The engine has to compute with what they become.
@@ -24,10 +24,13 @@ pub(crate) fn typing_errors(column: ColRef<'_, f64>) -> Vec<usize> {
     let centre = median(&some);
     let off: Vec<f64> = some.iter().map(|value| (value - centre).abs()).collect();
     let limit = FAR * MEDIAN_TO_DEVIATION * median(&off);
+    (limit > 0.0 && !column.iter().any(|value| value.abs() > LARGEST * limit)).then_some((centre, limit))
+}
+
+/// The rows of a column that can only be typing errors, if they are few.
+pub(crate) fn typing_errors(column: ColRef<'_, f64>) -> Vec<usize> {
+    let Some((centre, limit)) = typing_limit(column) else { return Vec::new() };
     let is_far = |row: &usize| (column[*row] - centre).abs() > limit;
-    if limit == 0.0 || column.iter().any(|value| value.abs() > LARGEST * limit) {
-        return Vec::new();
-    }
     let far: Vec<usize> = (0..column.nrows()).filter(is_far).collect();
     if far.len() as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 { Vec::new() } else { far }
 }

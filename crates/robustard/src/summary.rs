@@ -51,7 +51,7 @@ impl Regression {
     /// Whether so many precisions were learnt from so few rows that the quality is better than that of new rows would be: they
     /// are held as learnt from all rows, the one left out among them.
     pub fn quality_is_optimistic(&self) -> bool {
-        ROWS_PER_PRECISION * self.learnt_relevances() > self.row_count()
+        (ROWS_PER_PRECISION * self.learnt_relevances()) as u64 > self.fitted_rows()
     }
 
     /// The features, most relevant first, in the user's units. Of learnt curves these are the inputs, and their coefficients

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Error;
 use crate::dataset::Dataset;
+use crate::moments::Moments;
 use crate::scaling::Standardizer;
 
 /// What is fitted instead of the target; predictions come back in the target's units.
@@ -204,6 +205,21 @@ impl TargetScale {
         let deviation = standard.scale[0];
         let scale = Self { transform, mean, deviation, log_slope: 0.0, limits, range: None, errors: no_errors() };
         Ok(scale.of_the_same(dataset))
+    }
+
+    /// The same with another mean and deviation, unless something else is fitted instead of the target.
+    pub(crate) fn with_moments(self, (mean, deviation): (f64, f64), intercept: bool) -> Self {
+        if self.transform == Transform::None {
+            Self { mean: if intercept { mean } else { 0.0 }, deviation, ..self }
+        } else {
+            self
+        }
+    }
+
+    /// Whether the target itself is scaled by these.
+    pub(crate) fn has_moments(&self, moments: &Moments) -> bool {
+        self.transform == Transform::None
+            && moments.of_target().is_some_and(|(_, deviation)| deviation == self.deviation)
     }
 
     /// The same scale of other rows.

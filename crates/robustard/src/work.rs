@@ -7,6 +7,7 @@ use rand::SeedableRng;
 use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 use robustard_engine::math::order::median;
+use robustard_engine::problem::UNSHRUNK;
 use robustard_engine::solver::{PathRecorder, Paths};
 use robustard_engine::{
     BaseNoise, FitError, LatentPrediction, LeftOut, Noise, Problem, Settings, SolverError, Start, fit_from,
@@ -23,15 +24,17 @@ use crate::features::{
 };
 use crate::fitted::Fit;
 use crate::learn::{Effort, Relevance, relevance};
+use crate::moments::Moments;
+use crate::range::Range;
 use crate::recipe::{IntervalRows, Recipe};
 use crate::scaling::{Standardizer, typing_errors};
 use crate::target::{TargetScale, TargetTransform};
 use crate::widths::{self, Widths};
 
 /// Standard deviations beyond which inputs and targets are typing errors.
-const FAR: f64 = 1e3;
+pub(crate) const FAR: f64 = 1e3;
 /// How much rows that are set aside count.
-const SET_ASIDE: f64 = 1e-8;
+pub(crate) const SET_ASIDE: f64 = 1e-8;
 
 /// A data set and how it is fitted.
 pub(crate) struct Work<'a> {
@@ -48,6 +51,10 @@ pub(crate) struct Work<'a> {
     /// Whether scaled columns are of unit size.
     is_standard: bool,
     scaled: OnceLock<Mat<f64>>,
+    /// What is known of a larger table that the data set is a sample of.
+    whole: Option<&'a Moments>,
+    /// Its range, standardized.
+    whole_range: Option<Range>,
     /// The least variance that noise can have.
     least_variance: OnceLock<f64>,
     /// The problem of linear features, which several candidates share.
@@ -114,14 +121,30 @@ pub(crate) struct Learning {
 
 impl<'a> Work<'a> {
     pub fn new(dataset: &'a Dataset<'a>, recipe: &'a Recipe, control: &'a Control) -> Result<Self, Error> {
+        Self::of_sample(dataset, None, recipe, control)
+    }
+
+    /// The same of a sample of a larger table, which inputs and target are scaled by.
+    pub fn of_sample(
+        dataset: &'a Dataset<'a>,
+        whole: Option<&'a Moments>,
+        recipe: &'a Recipe,
+        control: &'a Control,
+    ) -> Result<Self, Error> {
         let (far_targets, scale) = target_scale(dataset, recipe)?;
+        let scale = match whole.and_then(Moments::of_target) {
+            Some(moments) => scale.with_moments(moments, recipe.intercept()),
+            None => scale,
+        };
         let (scaling, has_typing_errors) =
-            input_scaling(dataset, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
+            input_scaling(dataset, whole, FeatureKind::linear(), recipe.standardize(), recipe.intercept())?;
         let standard = Arc::new(scale.standardize(dataset.target()));
         let (scaled, least_variance, lines) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         // Scaled by their own means and deviations, rows that count once are of unit size.
         let is_standard =
             recipe.standardize() && recipe.intercept() && dataset.weights().is_none() && !has_typing_errors;
+        let is_standard = is_standard && whole.is_none();
+        let whole_range = whole.map(|whole| Range::of_ends(whole.ranges(), &scaling));
         Ok(Self {
             dataset,
             recipe,
@@ -132,6 +155,8 @@ impl<'a> Work<'a> {
             scaling,
             is_standard,
             scaled,
+            whole,
+            whole_range,
             least_variance,
             lines,
         })
@@ -172,6 +197,8 @@ impl<'a> Work<'a> {
             // Of some rows, columns are only nearly of unit size.
             is_standard: self.is_standard && dataset.row_count() == self.dataset.row_count(),
             scaled: OnceLock::new(),
+            whole: self.whole,
+            whole_range: self.whole_range.clone(),
             least_variance: OnceLock::new(),
             lines: OnceLock::new(),
         }
@@ -244,6 +271,7 @@ impl<'a> Work<'a> {
         Training {
             inputs: inputs.as_ref(),
             target: &self.standard,
+            range: self.whole_range.as_ref(),
             levels: self.dataset.levels(),
             row_weight,
             noise,
@@ -271,7 +299,8 @@ impl<'a> Work<'a> {
             return Ok(Learning { design: self.design(self.scaling.clone(), map), start: None });
         }
         let ranged = kind.scales_to_range().then(|| {
-            let (scaling, _) = input_scaling(self.dataset, kind, self.recipe.standardize(), self.recipe.intercept())?;
+            let (standardize, intercept) = (self.recipe.standardize(), self.recipe.intercept());
+            let (scaling, _) = input_scaling(self.dataset, self.whole, kind, standardize, intercept)?;
             let scaled = scaling.transform(self.dataset.inputs().as_ref());
             Ok::<_, Error>((scaling, scaled))
         });
@@ -309,7 +338,8 @@ impl<'a> Work<'a> {
     /// The design of a curve that was learnt from some of the rows, seen from as many rows as suit this table, and where its fit starts.
     pub fn smooth_again(&self, kind: SmoothKind, fit: &Fit) -> Result<Learning, Error> {
         let FeatureMap::Smooth(map) = fit.design.map() else { return Err(FeatureError::NotLearnt.into()) };
-        let map = map.again(kind, self.scaled().as_ref(), self.dataset.levels(), self.recipe.seed())?;
+        let rows = self.whole.map_or(self.dataset.row_count() as u64, Moments::rows);
+        let map = map.again(kind, self.scaled().as_ref(), self.dataset.levels(), self.recipe.seed(), rows)?;
         let design = self.design(self.scaling.clone(), FeatureMap::Smooth(map));
         let noise = *fit.model.noise();
         let start = Start {
@@ -385,7 +415,7 @@ impl<'a> Work<'a> {
         let problem = design.weighted(&problem, weights.as_deref())?;
         let recorder = PathRecorder::new(problem.groups().count(), problem.row_count());
         let mut watched = Watched { control: self.control, recorder };
-        let mut model = fit_from(&problem, settings, start.as_ref(), &mut watched).map_err(|error| match error {
+        let model = fit_from(&problem, settings, start.as_ref(), &mut watched).map_err(|error| match error {
             FitError::Solver(SolverError::SharedPrecision { columns }) => {
                 let names = design.feature_names();
                 let of = |column: &usize| design.feature_of(*column).and_then(|feature| names.get(feature).cloned());
@@ -395,22 +425,42 @@ impl<'a> Work<'a> {
         })?;
         drop(problem);
         let unseen = gaps.map_or_else(Vec::new, |gaps| design.unseen_variance(&gaps, &model));
-        if settings.base_noise == BaseNoise::LeftOut {
-            let mut weight = self.left_out_weights(!unseen.is_empty());
-            if self.recipe.noise().is_auto() {
-                set_aside.iter().for_each(|&row| weight[row] = 0.0);
-            }
-            model.calibrate(&unseen, &weight, 1.0);
-        }
         let settings = settings.clone();
         let known = Default::default();
-        let mut fit = Fit { features, settings, design, model, unseen, set_aside, widths: None, known };
+        let mut fit = Fit { features, settings, design, model, unseen, set_aside, widths: None, whole: None, known };
+        self.calibrate_given(&mut fit);
+        Ok(Candidate { fit, recorder: watched.recorder })
+    }
+
+    /// Learns the noise that predictions carry from errors of left-out rows, and what errors do to a transformed target.
+    pub fn calibrate_given(&self, fit: &mut Fit) {
+        if fit.settings.base_noise == BaseNoise::LeftOut {
+            let mut weight = self.left_out_weights(!fit.unseen.is_empty());
+            if self.recipe.noise().is_auto() {
+                fit.set_aside.iter().for_each(|&row| weight[row] = 0.0);
+            }
+            fit.model.calibrate(&fit.unseen, &weight, 1.0);
+        }
         // As far as each row is relied upon.
         let (rows, inlier) = (fit.model.rows(), fit.model.inlier_variance());
         let relied = |(weight, own): (&f64, &f64)| weight * (inlier / own).min(1.0);
         let weight: Vec<f64> = rows.weight.iter().zip(&rows.noise_variance).map(relied).collect();
         fit.set_target_errors(&weight);
-        Ok(Candidate { fit, recorder: watched.recorder })
+    }
+
+    /// The problem of a fit, with the weights that its rows have, and how far rows lie from what the features know.
+    pub fn weighted_problem(&self, fit: &Fit) -> Result<(Problem<'a>, Option<Vec<Gap>>), Error> {
+        let (problem, gaps) = self.problem(&fit.design)?;
+        let weights = self.weights(&fit.set_aside, gaps.is_some());
+        let problem = fit.design.weighted(&problem, weights.as_deref())?;
+        // In units of the whole table, by which the target is scaled.
+        let is_of_whole = self.whole.is_some_and(|whole| fit.design.target().has_moments(whole));
+        let problem = if is_of_whole && fit.design.has_intercept() {
+            problem.with_fixed_precision(0, UNSHRUNK)?
+        } else {
+            problem
+        };
+        Ok((problem, gaps))
     }
 
     /// How often each row counts in the noise that predictions carry.

@@ -24,12 +24,13 @@ const ENGINE: [&str; 16] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 22] = [
+const LAYER: [&str; 24] = [
     "control",
     "input_column",
     "dataset",
-    "range",
     "scaling",
+    "range",
+    "moments",
     "target",
     "triangle",
     "calibration",
@@ -45,6 +46,7 @@ const LAYER: [&str; 22] = [
     "work",
     "selection",
     "regression",
+    "stream",
     "summary",
     "validation",
 ];

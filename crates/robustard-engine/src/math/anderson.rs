@@ -42,6 +42,23 @@ impl History {
         self.has_last = false;
     }
 
+    /// All that is remembered, as lists: x and f of the last point, and the differences, oldest first.
+    pub(crate) fn to_lists(&self) -> Vec<Vec<f64>> {
+        let points = self.has_last.then_some(&self.last).into_iter().chain(&self.differences);
+        points.flat_map(|point| [point.x.clone(), point.f.clone()]).collect()
+    }
+
+    /// Remembers what [`Self::to_lists`] has given.
+    pub(crate) fn set_lists(&mut self, lists: Vec<Vec<f64>>) {
+        self.restart();
+        let mut lists = lists.into_iter();
+        let mut points = std::iter::from_fn(|| Some(Difference { x: lists.next()?, f: lists.next()? }));
+        if let Some(last) = points.next() {
+            (self.last, self.has_last) = (last, true);
+        }
+        self.differences.extend(points);
+    }
+
     /// Whether no point is remembered.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_last

@@ -1,15 +1,19 @@
 //! From the sums of one pass to the broadcast of the next.
 
+use std::f64::consts::TAU;
+
 use faer::Par;
+use serde::{Deserialize, Serialize};
 
 use super::broadcast::{Belief, Broadcast};
+use super::codec::{DecodeError, decode, encode};
 use super::histogram::Bins;
 use super::part::Part;
 use super::sums::Sums;
 use super::weights::Weights;
 use crate::math::anderson::History;
 use crate::math::cholesky::FactorError;
-use crate::math::packed::pack_lower;
+use crate::math::packed::{pack_lower, packed_length};
 use crate::noise::{Noise, NoiseModel, Shared};
 use crate::problem::Groups;
 
@@ -46,12 +50,41 @@ pub struct Plan {
     pub weight_precision_bounds: Vec<[f64; 2]>,
     /// Where γ starts, one per group; fixed precisions stay.
     pub weight_precision: Vec<f64>,
+    /// What is known of all weights and of the noise before the first pass, if anything is: from some of the rows.
+    pub start: Option<(Belief, NoiseModel)>,
     /// The noise.
     pub noise: Noise,
     /// The range of λ.
     pub noise_variance_bounds: [f64; 2],
     /// Passes after which the fit stops unconverged.
     pub most_passes: usize,
+}
+
+/// What passes have led to.
+#[derive(Debug, Clone)]
+pub struct End {
+    /// The columns in use, in ascending order.
+    pub columns: Vec<usize>,
+    /// γ, one per group; at its bound where the columns have left.
+    pub weight_precision: Vec<f64>,
+    /// The posterior of the columns in use.
+    pub belief: Belief,
+    /// The noise model.
+    pub noise: NoiseModel,
+    /// Factor of the noise variances in the posterior that error bars are taken from ([`NoiseModel::inflation`]), and R of that one.
+    pub inflation: f64,
+    /// See `inflation`.
+    pub wide_inverse_factor: Vec<f64>,
+    /// Number of rows.
+    pub rows: u64,
+    /// Σ ω.
+    pub weight: f64,
+    /// How many weights the rows determine.
+    pub effective_weights: f64,
+    /// The objective of the solvers.
+    pub objective: f64,
+    /// −log p(y | γ, λ).
+    pub neg_log_evidence: f64,
 }
 
 /// What comes after a pass.
@@ -63,6 +96,29 @@ pub enum Step {
     Converged,
     /// Nothing: there have been as many passes as there may be.
     PassLimit,
+}
+
+const KIND: &str = "learner";
+const PRECISION: &str = "weight_precision";
+const UNITS: &str = "units";
+const OBJECTIVES: &str = "objectives";
+const SINGLE: &str = "objective_and_step";
+const HISTORY: &str = "history.";
+const POINT: [&str; 2] = ["point.mean", "point.inverse_factor"];
+const PLAIN: [&str; 2] = ["plain.mean", "plain.inverse_factor"];
+
+/// What of a learner is no list of numbers.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    passes: usize,
+    rejected: usize,
+    looks: usize,
+    stretches: u32,
+    part: Vec<usize>,
+    looked_from: Option<Vec<usize>>,
+    point: Option<NoiseModel>,
+    plain: Option<NoiseModel>,
+    history: usize,
 }
 
 /// What the next pass speaks of.
@@ -103,12 +159,13 @@ pub struct Learner {
 impl Learner {
     /// Before the first pass.
     pub fn new(plan: Plan, par: Par) -> Self {
+        let start = plan.start.clone().filter(|_| plan.noise != Noise::Shared);
         Self {
             precision: plan.weight_precision.clone(),
             part: Part::whole(&plan),
             plan,
             par,
-            point: None,
+            point: start.map(|(belief, noise)| Point { belief, noise }),
             plain: None,
             history: History::new(MEMORY),
             stretches: 0,
@@ -190,11 +247,6 @@ impl Learner {
         // −log p(y | γ, λ) and the noise prior, at the variances of this pass and the precisions that go with them.
         let objective = sums.cost - 0.5 * sums.weighted_square + point.noise.penalty(&[], &[]) + evidence;
         self.objectives.push(objective);
-        if point.noise.is_shared() {
-            self.point = Some(point);
-            self.precision = before;
-            return Ok(Step::Converged);
-        }
         if let Some(plain) = self.plain.take()
             && objective.total_cmp(&(self.objective + ROUNDING * self.objective.abs())).is_gt()
         {
@@ -210,7 +262,7 @@ impl Learner {
         self.objective = objective;
         let is_level = change < SETTLED_OBJECTIVE * (1.0 + objective.abs());
         let is_near = self.is_near(&point.belief, &next);
-        if self.passes <= FIRST_STEPS.len() {
+        if self.is_early() {
             self.point = Some(next);
             return Ok(self.next_pass());
         }
@@ -229,6 +281,11 @@ impl Learner {
             self.narrow(sums, next)?;
         }
         Ok(self.next_pass())
+    }
+
+    /// Whether the variances are still far off.
+    fn is_early(&self) -> bool {
+        self.plan.start.is_none() && self.passes <= FIRST_STEPS.len()
     }
 
     fn next_pass(&self) -> Step {
@@ -260,7 +317,12 @@ impl Learner {
         weights.set_shared_variance(variance);
         weights.refresh(&self.precision)?;
         self.point = Some(point_of(&weights, NoiseModel::new(*noise, variance)));
-        Ok(self.next_pass())
+        if !is_shared {
+            return Ok(self.next_pass());
+        }
+        self.objective = 0.5 * sums.weight * (TAU * variance).ln() + weights.evidence_cost(&self.precision);
+        self.objectives.push(self.objective);
+        Ok(Step::Converged)
     }
 
     /// The plain step from a point, given the sums at it.
@@ -270,7 +332,7 @@ impl Learner {
         let all: Vec<usize> = (0..self.part.columns.len()).collect();
         let mut weights = Weights::new(sums, &all, groups, bounds, self.par);
         let mut precision = self.part.pick(&self.precision);
-        if self.passes <= FIRST_STEPS.len() {
+        if self.is_early() {
             for _ in 0..FIRST_STEPS[self.passes - 1] {
                 weights.refresh(&precision)?;
                 weights.expect(&mut precision);
@@ -286,7 +348,7 @@ impl Learner {
     /// The noise model that explains the second moments best.
     fn noise_after(&self, mut noise: NoiseModel, sums: &Sums) -> NoiseModel {
         let bounds = self.plan.noise_variance_bounds;
-        if self.objectives.len() == 1 {
+        if self.objectives.is_empty() && self.plan.start.is_none() {
             noise.start_at_median(sums.histogram.median(), bounds);
         }
         let Bins { second_moment, weight } = sums.histogram.bins();
@@ -309,6 +371,99 @@ impl Learner {
         let shrinkage = step / std::mem::replace(&mut self.step, step);
         let to_go = if shrinkage < 1.0 { shrinkage / (1.0 - shrinkage) } else { f64::INFINITY };
         step * to_go.min(MOST_STEPS_TO_GO) < SETTLED_WEIGHTS
+    }
+
+    /// What the passes have led to, given the sums of the last one, which were of these columns.
+    pub fn end(&self, sums: &Sums, columns: &[usize]) -> Result<Option<End>, FactorError> {
+        let Some(Point { belief, noise }) = self.plain.as_ref().or(self.point.as_ref()) else { return Ok(None) };
+        let Part { groups, bounds, columns: own, .. } = &self.part;
+        let places: Vec<usize> = own.iter().map(|column| columns.partition_point(|other| other < column)).collect();
+        let precision = self.part.pick(&self.precision);
+        let Bins { second_moment, weight } = sums.histogram.bins();
+        let shared = if let NoiseModel::Shared(Shared { variance }) = noise { Some(*variance) } else { None };
+        let inflation = if shared.is_some() { 1.0 } else { noise.inflation(&second_moment, &weight) };
+        let mut weights = Weights::new(sums, &places, groups, bounds, self.par);
+        weights.set_shared_variance(shared.unwrap_or(1.0));
+        weights.refresh(&precision)?;
+        let variances = shared.map_or(sums.log_variance, |variance| sums.weight * variance.ln());
+        let neg_log_evidence = 0.5 * (sums.weight * TAU.ln() + variances) + weights.evidence_cost(&precision);
+        let effective_weights = weights.effective_weights(&precision);
+        weights.set_shared_variance(inflation * shared.unwrap_or(1.0));
+        weights.refresh(&precision)?;
+        Ok(Some(End {
+            columns: own.clone(),
+            weight_precision: self.precision.clone(),
+            belief: belief.clone(),
+            noise: *noise,
+            inflation,
+            wide_inverse_factor: pack_lower(weights.factor().inverse()),
+            rows: sums.rows,
+            weight: sums.weight,
+            effective_weights,
+            objective: self.objective,
+            neg_log_evidence,
+        }))
+    }
+
+    /// All that is known between two passes, so that another learner with the same plan can go on.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let numbers = |part: &Part| part.numbers.clone();
+        let history = self.history.to_lists();
+        let description = Description {
+            passes: self.passes,
+            rejected: self.rejected,
+            looks: self.looks,
+            stretches: self.stretches,
+            part: numbers(&self.part),
+            looked_from: self.looked_from.as_ref().map(numbers),
+            point: self.point.as_ref().map(|point| point.noise),
+            plain: self.plain.as_ref().map(|point| point.noise),
+            history: history.len(),
+        };
+        let single = [self.objective, self.step];
+        let names: Vec<String> = (0..history.len()).map(|k| format!("{HISTORY}{k}")).collect();
+        let mut lists: Vec<(&str, &[f64])> =
+            vec![(PRECISION, &self.precision), (UNITS, &self.units), (OBJECTIVES, &self.objectives), (SINGLE, &single)];
+        for ([mean, factor], point) in [(POINT, &self.point), (PLAIN, &self.plain)] {
+            if let Some(Point { belief, .. }) = point {
+                lists.extend([(mean, belief.mean.as_slice()), (factor, belief.inverse_factor.as_slice())]);
+            }
+        }
+        lists.extend(names.iter().map(String::as_str).zip(history.iter().map(Vec::as_slice)));
+        encode(KIND, &description, &lists)
+    }
+
+    /// Goes on where another learner of the same plan was when it gave [`Self::to_bytes`].
+    pub fn go_on(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let (description, mut numbers) = decode::<Description>(KIND, bytes)?;
+        let count = self.plan.groups.count();
+        let is_part = |part: &[usize]| part.is_sorted_by(|a, b| a < b) && part.last().is_some_and(|&last| last < count);
+        if !is_part(&description.part) || !description.looked_from.as_deref().is_none_or(is_part) {
+            return Err(numbers.damaged("the columns are not those of the fit".to_owned()));
+        }
+        let part = Part::of_numbers(&self.plan, &description.part);
+        let mut point = |[mean, factor]: [&str; 2], noise: Option<NoiseModel>| {
+            let Some(noise) = noise else { return Ok(None) };
+            let columns = part.columns.len();
+            let mean = numbers.take(mean, Some(columns))?;
+            let inverse_factor = numbers.take(factor, packed_length(columns).or(Some(0)))?;
+            Ok::<_, DecodeError>(Some(Point { belief: Belief { mean, inverse_factor }, noise }))
+        };
+        let (at, plain) = (point(POINT, description.point)?, point(PLAIN, description.plain)?);
+        let history = (0..description.history).map(|k| numbers.take(&format!("{HISTORY}{k}"), None));
+        let history = history.collect::<Result<Vec<_>, _>>()?;
+        let single = numbers.take(SINGLE, Some(2))?;
+        self.precision = numbers.take(PRECISION, Some(count))?;
+        self.units = numbers.take(UNITS, None)?;
+        self.objectives = numbers.take(OBJECTIVES, None)?;
+        self.history.set_lists(history);
+        (self.objective, self.step) = (single[0], single[1]);
+        (self.point, self.plain) = (at, plain);
+        self.looked_from = description.looked_from.map(|numbers| Part::of_numbers(&self.plan, &numbers));
+        self.part = part;
+        let Description { passes, rejected, looks, stretches, .. } = description;
+        (self.passes, self.rejected, self.looks, self.stretches) = (passes, rejected, looks, stretches);
+        Ok(())
     }
 
     /// Goes on with the columns that are still in use.

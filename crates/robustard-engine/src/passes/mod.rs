@@ -22,7 +22,7 @@ pub use broadcast::{Belief, Broadcast};
 pub use codec::DecodeError;
 pub use histogram::{Bins, Histogram};
 pub use in_memory::InMemory;
-pub use learner::{Learner, Plan, Step};
+pub use learner::{End, Learner, Plan, Step};
 pub use partition::{Known, Partition};
 pub use sums::Sums;
 

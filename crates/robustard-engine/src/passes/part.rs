@@ -31,6 +31,13 @@ impl Part {
         }
     }
 
+    /// The groups of these numbers.
+    pub(super) fn of_numbers(plan: &Plan, numbers: &[usize]) -> Self {
+        let mut is_in = vec![false; plan.groups.count()];
+        numbers.iter().for_each(|&group| is_in[group] = true);
+        Self::of(plan, &is_in)
+    }
+
     /// All groups.
     pub(super) fn whole(plan: &Plan) -> Self {
         Self::of(plan, &vec![true; plan.groups.count()])

@@ -6,7 +6,7 @@ use faer::{Accum, Mat, MatRef};
 use super::broadcast::Broadcast;
 use super::sums::Sums;
 use crate::math::packed::pack_lower;
-use crate::noise::NoiseOfRows;
+use crate::noise::{NoiseOfRows, OfRow};
 use crate::posterior::{BLOCK_ROWS, BlockForms, BlockSums};
 use crate::problem::select;
 
@@ -129,8 +129,11 @@ impl<'k> Partition<'k> {
         let precision = &mut self.precision[..length];
         for (i, precision) in precision.iter_mut().enumerate() {
             let (e2, weight, y) = (second_moment[i], row_weight[i], target[i]);
-            *precision = weight / known.variance(e2);
-            sums.cost += weight * known.noise.at(e2).cost;
+            let OfRow { variance, cost } = known.noise.at(e2);
+            let variance = variance.clamp(known.variance_bounds[0], known.variance_bounds[1]);
+            *precision = weight / variance;
+            sums.log_variance += weight * variance.ln();
+            sums.cost += weight * cost;
             sums.weighted_square += *precision * e2;
             sums.target_square += *precision * y * y;
             sums.weight += weight;

@@ -22,6 +22,8 @@ pub struct Sums {
     pub cost: f64,
     /// Σ ωe²/λ.
     pub weighted_square: f64,
+    /// Σ ω log λ.
+    pub log_variance: f64,
     /// Σ ωy²/λ.
     pub target_square: f64,
     /// Σ ωxxᵀ/λ, its lower triangle column by column.
@@ -40,6 +42,7 @@ struct Description {
     weight: f64,
     cost: f64,
     weighted_square: f64,
+    log_variance: f64,
     target_square: f64,
     first_bin: usize,
 }
@@ -52,6 +55,7 @@ impl Sums {
             weight: 0.0,
             cost: 0.0,
             weighted_square: 0.0,
+            log_variance: 0.0,
             target_square: 0.0,
             gram: vec![0.0; packed_length(columns).unwrap_or(0)],
             projection: vec![0.0; columns],
@@ -66,6 +70,7 @@ impl Sums {
         self.weight += other.weight;
         self.cost += other.cost;
         self.weighted_square += other.weighted_square;
+        self.log_variance += other.log_variance;
         self.target_square += other.target_square;
         add(&mut self.gram, &other.gram);
         add(&mut self.projection, &other.projection);
@@ -81,6 +86,7 @@ impl Sums {
             weight: self.weight,
             cost: self.cost,
             weighted_square: self.weighted_square,
+            log_variance: self.log_variance,
             target_square: self.target_square,
             first_bin,
         };
@@ -90,7 +96,8 @@ impl Sums {
     /// What [`Self::to_bytes`] has written.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
         let (description, mut numbers) = decode::<Description>(KIND, bytes)?;
-        let Description { columns, rows, weight, cost, weighted_square, target_square, first_bin } = description;
+        let Description { columns, rows, weight, cost, weighted_square, log_variance, target_square, first_bin } =
+            description;
         let bins = numbers.take(HISTOGRAM, None)?;
         if !bins.len().is_multiple_of(Histogram::FIELDS) || first_bin > Histogram::LAST_PLACE {
             return Err(numbers.damaged("the histogram has another length".to_owned()));
@@ -100,6 +107,7 @@ impl Sums {
             weight,
             cost,
             weighted_square,
+            log_variance,
             target_square,
             gram: numbers.take(GRAM, packed_length(columns))?,
             projection: numbers.take(PROJECTION, Some(columns))?,
@@ -121,6 +129,7 @@ mod tests {
             weight: 4.5,
             cost: 0.1,
             weighted_square: 0.7,
+            log_variance: -2.0,
             target_square: 1.0 / 3.0,
             gram: vec![1.0, 0.5, 2.0],
             projection: vec![-1.0, 0.0],

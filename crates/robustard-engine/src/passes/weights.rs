@@ -67,7 +67,13 @@ impl<'p> Weights<'p> {
     pub(super) fn evidence_cost(&self, precision: &[f64]) -> f64 {
         let explained: f64 = self.mean.iter().zip(&self.projection).map(|(m, b)| m * b).sum();
         let priors: f64 = self.groups.of_column().iter().map(|&group| precision[group].ln()).sum();
-        0.5 * (self.target_square - explained + self.factor.log_determinant() - priors)
+        0.5 * (self.scale * (self.target_square - explained) + self.factor.log_determinant() - priors)
+    }
+
+    /// Σⱼ (1 − γⱼΣⱼⱼ): how many weights the rows determine.
+    pub(super) fn effective_weights(&self, precision: &[f64]) -> f64 {
+        let of_column = self.groups.of_column().iter().zip(&self.variance);
+        of_column.map(|(&group, variance)| (1.0 - precision[group] * variance).max(0.0)).sum()
     }
 
     /// Sets the variance of shared noise.

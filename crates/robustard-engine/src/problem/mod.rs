@@ -61,6 +61,9 @@ pub enum ProblemError {
     BadPrecision { column: usize, value: f64 },
 }
 
+/// Precision of a weight that is practically not shrunk, in units of column and target.
+pub const UNSHRUNK: f64 = 1e-6;
+
 /// A checked regression problem: `n` rows, `d` columns. Clones share the design matrix and the target.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
@@ -174,12 +177,11 @@ impl<'a> Problem<'a> {
     /// Leaves the weight of `column` practically unshrunk: its prior standard deviation is a thousand times what
     /// the scale of column and target suggests.
     pub fn with_unshrunk(self, column: usize) -> Result<Self, ProblemError> {
-        const RELATIVE_PRECISION: f64 = 1e-6;
         if column >= self.column_count() {
             return Err(ProblemError::NoSuchColumn { column, columns: self.column_count() });
         }
         let unit = self.natural_units().weight_precision[self.groups.of_column[column]];
-        self.with_fixed_precision(column, RELATIVE_PRECISION * unit)
+        self.with_fixed_precision(column, UNSHRUNK * unit)
     }
 
     /// Number of rows, n.

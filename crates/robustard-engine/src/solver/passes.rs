@@ -30,6 +30,7 @@ pub(super) fn start(
         groups: problem.groups().clone(),
         weight_precision_bounds: limits.weight_precision.clone(),
         weight_precision: state.weight_precision.clone(),
+        start: None,
         noise: settings.noise,
         noise_variance_bounds: limits.noise_variance,
         most_passes: settings.max_iterations,

@@ -59,7 +59,7 @@ impl Kind for FourierKind {
         match training.lengthscale.fixed(inputs) {
             Some(length) => {
                 let fourier = Fourier::new(inputs, self.count, 0.5 / (length * length), training.seed);
-                let range = Range::whole(training.inputs);
+                let range = training.range.cloned().unwrap_or_else(|| Range::whole(training.inputs));
                 Ok(Learnt { map: FourierMap { fourier, range, log_scales: None }, start: None })
             }
             None => self.learn_lengthscales(training),

@@ -302,6 +302,7 @@ mod tests {
         let weight: Vec<f64> = (0..n).map(|i| 1.0 + (i % 3) as f64).collect();
         let grown = |x: &Mat<f64>, y: &[f64], weight: &[f64], lengthscale: &str| {
             let training = Training {
+                range: None,
                 inputs: x.as_ref(),
                 target: y,
                 levels: &[],

@@ -67,6 +67,8 @@ pub(crate) struct Training<'a> {
     pub inputs: MatRef<'a, f64>,
     /// Standardized target.
     pub target: &'a [f64],
+    /// The range of all rows, if `inputs` are some of them.
+    pub range: Option<&'a Range>,
     /// For each input the category that it is a level of; may be empty if there are no categories.
     pub levels: &'a [Option<usize>],
     /// How often each row counts.
@@ -510,6 +512,7 @@ mod tests {
         for (kind, lengthscale) in cases {
             for standardize in [true, false] {
                 let training = Training {
+                    range: None,
                     inputs: x.as_ref(),
                     target: &y,
                     levels: &[],

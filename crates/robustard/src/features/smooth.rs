@@ -215,9 +215,11 @@ impl SmoothMap {
         inputs: MatRef<'_, f64>,
         levels: &[Option<usize>],
         seed: u64,
+        all_rows: u64,
     ) -> Result<Self, FeatureError> {
         let n = inputs.nrows();
-        let rows = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, kind.centres_among(n, MOST_WORK)).into_vec();
+        let centres = kind.centres_among(usize::try_from(all_rows).unwrap_or(usize::MAX), MOST_WORK).min(n);
+        let rows = sample(&mut ChaCha8Rng::seed_from_u64(seed), n, centres).into_vec();
         let range = Range::of(inputs, levels, reach(self.curve.shape, self.range.ends_at_the_border()));
         let centres = range.hold(Mat::from_fn(rows.len(), inputs.ncols(), |i, j| inputs[(rows[i], j)]).as_ref());
         Self::seen_from(centres.as_ref(), self.curve.clone(), range)

@@ -12,7 +12,7 @@ use crate::work::Work;
 
 /// Rows that a choice is made on. Gains differ by about 0.3 nats from row to row, so that their mean is known to 0.003, a third of the
 /// least gain that matters.
-pub(super) const CHOICE_ROWS: usize = 10_000;
+pub(crate) const CHOICE_ROWS: usize = 10_000;
 
 /// An error of a row that was not looked at is gross if it is so many times as large as any that was.
 pub(super) const BEYOND_ALL: f64 = 2.0;
@@ -65,6 +65,15 @@ pub(super) fn best(work: &Work<'_>) -> Result<Best, Error> {
 /// aside, and beside lines, which set rows aside for their leverage, those that are much farther off than any of these. The fit leaves
 /// `residual` of all rows.
 fn gross_errors(work: &Work<'_>, small: &Work<'_>, fit: &Fit, residual: &[f64]) -> (Vec<usize>, Option<Reason>) {
+    let (limit, has_aside) = gross_limit(small, fit);
+    let is_new = |row: &usize| work.far_targets.binary_search(row).is_err();
+    let found: Vec<usize> = (0..residual.len()).filter(|&row| residual[row].abs() > limit).filter(is_new).collect();
+    let rare = (!has_aside && !found.is_empty()).then_some(Reason::RareErrorsSetAside { rows: found.len() });
+    (found, rare)
+}
+
+/// The error beyond which rows of the whole table are set aside, and whether the fit to some of them has set any aside.
+pub(crate) fn gross_limit(small: &Work<'_>, fit: &Fit) -> (f64, bool) {
     let mut errors: Vec<f64> = fit.left_out().residual.iter().map(|residual| residual.abs()).collect();
     // Typing errors are no measure.
     let silent = if fit.design.is_linear() { &fit.set_aside } else { &small.far_targets };
@@ -72,9 +81,5 @@ fn gross_errors(work: &Work<'_>, small: &Work<'_>, fit: &Fit, residual: &[f64]) 
     errors.sort_by(|a, b| b.total_cmp(a));
     let aside = (fit.set_aside.len() - silent.len()).min(errors.len() - 1);
     // As many of the rows looked at are beyond.
-    let limit = if aside > 0 { 0.5 * (errors[aside - 1] + errors[aside]) } else { BEYOND_ALL * errors[0] };
-    let is_new = |row: &usize| work.far_targets.binary_search(row).is_err();
-    let found: Vec<usize> = (0..residual.len()).filter(|&row| residual[row].abs() > limit).filter(is_new).collect();
-    let rare = (aside == 0 && !found.is_empty()).then_some(Reason::RareErrorsSetAside { rows: found.len() });
-    (found, rare)
+    (if aside > 0 { 0.5 * (errors[aside - 1] + errors[aside]) } else { BEYOND_ALL * errors[0] }, aside > 0)
 }

@@ -12,7 +12,7 @@
 //! one there is.
 
 mod distance;
-mod large;
+pub(crate) mod large;
 mod linear;
 mod reasons;
 mod smooth;
