@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
-    EncodeOptions, Header, Kind, Missing, ReadOptions, Table, TableModel, io_words, load_model, read,
+    EncodeOptions, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, are_many, io_words,
+    load_model, memory_needed, read, read_all, sources,
 };
 use serde_json::Value;
 
@@ -56,13 +57,60 @@ impl TableArguments {
     }
 }
 
+/// Tables that may be larger than memory.
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Tables larger than memory")]
+pub struct StreamArguments {
+    /// Memory that a fit may take, such as 2GB; larger tables are read in pieces and fitted by passes over a cache on disk [default:
+    /// half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+    /// Keep the cache in this folder, for the next fit of the same files [default: a temporary file]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// Write how far the fit has come to this file after each pass; a fit that was killed goes on from it
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+}
+
+/// Bytes, with a unit or without.
+fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, f64); 5] = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9), ("tb", 1e12), ("b", 1.0)];
+    let lower = text.trim().to_ascii_lowercase();
+    let known = UNITS.iter().find_map(|(name, unit)| Some((lower.strip_suffix(name)?, *unit)));
+    let (number, unit) = known.unwrap_or((&lower, 1.0));
+    let number = number.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && number.is_finite());
+    number.map(|number| (number * unit) as u64).ok_or_else(|| "it is no size; write, for example, 2GB".to_owned())
+}
+
+impl StreamArguments {
+    /// Whether the files are fitted by passes: if they take more than the memory, or if something is asked for that only passes have.
+    pub fn streams(&self, sources: &[Source]) -> bool {
+        let limit = self.memory.or_else(|| free_memory().map(|free| free / 2));
+        self.cache.is_some() || self.checkpoint.is_some() || limit.is_some_and(|limit| memory_needed(sources) > limit)
+    }
+
+    /// Where what does not fit in memory goes.
+    pub fn options(&self) -> StreamOptions {
+        StreamOptions { cache: self.cache.clone(), checkpoint: self.checkpoint.clone() }
+    }
+}
+
+/// Bytes that are free, if the system says so.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| 1024 * kibibytes)
+}
+
 /// A model and the table that it was fitted to.
 #[derive(Args)]
 pub struct FittedTable {
     /// A model file, written by `robustard fit -o`
     model: PathBuf,
     /// The table that the model was fitted to
-    pub table: PathBuf,
+    #[arg(required = true, value_name = "TABLE")]
+    pub tables: Vec<PathBuf>,
     #[command(flatten)]
     reading: TableArguments,
     /// Print errors only
@@ -73,15 +121,42 @@ pub struct FittedTable {
     pub force: bool,
 }
 
+/// A model with what it was fitted to.
+pub enum FittedData {
+    /// In memory.
+    Table(TableModel, Table),
+    /// In files, of which the model keeps some rows.
+    Files(TableModel, Vec<Source>, ReadOptions),
+}
+
 impl FittedTable {
     /// Reads both; another table than the model's own is refused.
-    pub fn open(&self) -> Outcome<(TableModel, Table)> {
+    pub fn open(&self) -> Outcome<FittedData> {
         let model = load_model(&self.model)?;
-        let table = read(&self.table, &self.reading.options(&model.encoder().id))?;
+        let reading = self.reading.options(&model.encoder().id);
+        if model.regression().whole().is_some() {
+            let files = sources(&self.tables)?;
+            return Ok(FittedData::Files(model, files, reading));
+        }
+        let table = match self.tables.as_slice() {
+            [only] if !are_many(&self.tables) => read(only, &reading)?,
+            _ => read_all(&sources(&self.tables)?, &reading)?,
+        };
         if model.was_fitted_to(&table)? {
-            return Ok((model, table));
+            return Ok(FittedData::Table(model, table));
         }
         Err("this is not the table that the model was fitted to; give that one, or fit this one".into())
+    }
+
+    /// The same of models of tables in memory.
+    pub fn open_in_memory(&self, what: &str) -> Outcome<(TableModel, Table)> {
+        match self.open()? {
+            FittedData::Table(model, table) => Ok((model, table)),
+            FittedData::Files(..) => Err(format!(
+                "{what} needs a model of a table in memory; for this one, fit writes the page (--report) and diagnose the rows"
+            )
+            .into()),
+        }
     }
 }
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use robustard_table::{Table, TableModel, write};
+use robustard::Diagnostics;
+use robustard_table::{ReadOptions, Source, Table, TableModel, TableWriter, diagnose_files, write};
 
-use crate::args::FittedTable;
+use crate::args::{FittedData, FittedTable};
 use crate::colour::say;
+use crate::progress::control;
 use crate::{Ending, Outcome, refuse_to_overwrite};
 
 /// Options of `diagnose`.
@@ -16,7 +18,7 @@ use crate::{Ending, Outcome, refuse_to_overwrite};
 pub struct Diagnose {
     #[command(flatten)]
     of: FittedTable,
-    /// Where to write the rows, most suspicious first; - for standard output
+    /// Where to write the rows, most suspicious first (in their order for models of tables larger than memory); - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 }
@@ -25,12 +27,26 @@ impl Diagnose {
     /// Diagnoses and writes.
     pub fn run(&self) -> Outcome<Ending> {
         refuse_to_overwrite(&self.output, self.of.force)?;
-        let (model, table) = self.of.open()?;
-        write(&row_table(&model, &table)?, &self.output)?;
+        match self.of.open()? {
+            FittedData::Table(model, table) => write(&row_table(&model, &table)?, &self.output)?,
+            FittedData::Files(model, files, reading) => self.stream(&model, &files, &reading)?,
+        }
         if !self.of.quiet && self.output != Path::new("-") {
             say(&format!("wrote rows to {}", self.output.display()));
         }
         Ok(Ending::Done)
+    }
+
+    /// Writes the rows of a table larger than memory in their order.
+    fn stream(&self, model: &TableModel, files: &[Source], reading: &ReadOptions) -> Outcome<()> {
+        let control = control(self.of.quiet, model.regression().settings().tolerance)?;
+        let mut writer = TableWriter::create(&self.output)?;
+        let id = model.encoder().id.as_deref();
+        let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| {
+            writer.write(&rows_of(id, labels.to_vec(), diagnostics, None))
+        };
+        diagnose_files(model, files, reading, &control, &mut write_rows)?;
+        Ok(writer.finish()?)
     }
 }
 
@@ -53,16 +69,31 @@ const MEASURES: [&str; 11] = [
 pub fn row_table(model: &TableModel, table: &Table) -> Outcome<Table> {
     let diagnostics = model.regression().diagnostics();
     let order = diagnostics.ranking();
+    let id = model.encoder().id.as_deref();
+    let place = |&row: &usize| model.rows()[row];
+    let labels = match id {
+        Some(id) => {
+            let ids = table.texts(id)?;
+            order.iter().map(|row| ids[place(row)].clone().unwrap_or_default()).collect()
+        }
+        None => order.iter().map(|row| (place(row) + 1).to_string()).collect(),
+    };
+    Ok(rows_of(id, labels, diagnostics, Some(&order)))
+}
+
+/// The diagnosis of rows with their ids or numbers, in this order or in their own.
+pub fn rows_of(id: Option<&str>, labels: Vec<String>, diagnostics: &Diagnostics, order: Option<&[usize]>) -> Table {
+    let own: Vec<usize> = (0..labels.len()).collect();
+    let order = order.unwrap_or(&own);
     let column = |name: &str, value: &dyn Fn(usize) -> f64| {
         (name.to_owned(), Table::number_column(order.iter().map(|&row| value(row))))
     };
-    let mut columns = vec![match &model.encoder().id {
+    let mut columns = vec![match id {
         Some(id) => {
-            let ids = table.texts(id)?;
-            let name = if MEASURES.contains(&id.as_str()) { format!("id ({id})") } else { id.clone() };
-            (name, Table::text_column(order.iter().map(|&row| ids[model.rows()[row]].clone())))
+            let name = if MEASURES.contains(&id) { format!("id ({id})") } else { id.to_owned() };
+            (name, Table::text_column(labels.into_iter().map(|label| Some(label).filter(|label| !label.is_empty()))))
         }
-        None => ("row".to_owned(), Table::count_column(order.iter().map(|&row| model.rows()[row] + 1))),
+        None => ("row".to_owned(), Table::count_column(labels.iter().map(|label| label.parse().unwrap_or(0)))),
     }];
     columns.extend([
         column("actual", &|row| diagnostics.actual[row]),
@@ -77,5 +108,5 @@ pub fn row_table(model: &TableModel, table: &Table) -> Outcome<Table> {
         ("flagged".to_owned(), Table::boolean_column(order.iter().map(|&row| diagnostics.flagged[row]))),
         ("set_aside".to_owned(), Table::boolean_column(order.iter().map(|&row| diagnostics.set_aside[row]))),
     ]);
-    Ok(Table::from_columns(columns))
+    Table::from_columns(columns)
 }

@@ -1,20 +1,24 @@
 //! `robustard fit`.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use robustard::{Status, TargetTransform};
+use robustard::{Control, Diagnostics, Recipe, Status, TargetTransform, Whole};
 use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
-use robustard_table::{Fitted, Table, TableModel, read, save_model, write};
+use robustard_table::{
+    Fitted, ReadOptions, StreamedFit, Table, TableModel, TableWriter, are_many, fit_stream, read, read_all, save_model,
+    sources, write,
+};
 
-use crate::args::{FitArguments, TableArguments};
+use crate::args::{FitArguments, StreamArguments, TableArguments};
 use crate::colour::{self, say};
-use crate::diagnose::row_table;
+use crate::diagnose::{row_table, rows_of};
 use crate::effects::what_matters;
 use crate::json::Summary;
 use crate::progress::control;
@@ -30,15 +34,20 @@ const MOST_ROWS: usize = 10;
 #[command(after_help = "Examples:
   robustard fit houses.csv --target price
   robustard fit houses.csv --target price --save houses
+  robustard fit 'readings/*.parquet' --target load --memory 2GB --save load
   robustard fit sensors.parquet --target load --id time --missing drop --features rff:256
   cat houses.csv | robustard fit - --target price --json | jq .effects.columns")]
 pub struct Fit {
-    /// The table: CSV, TSV, Parquet, Arrow or JSON lines, gzipped or not; - for standard input
-    table: PathBuf,
+    /// The table: CSV, TSV, Parquet, Arrow or JSON lines, gzipped or not; several files, folders or patterns ('data/*.parquet') are
+    /// one table; - for standard input
+    #[arg(required = true, value_name = "TABLE")]
+    tables: Vec<PathBuf>,
     #[command(flatten)]
     reading: TableArguments,
     #[command(flatten)]
     fitting: FitArguments,
+    #[command(flatten)]
+    streaming: StreamArguments,
     /// Write everything: the model to NAME.model, the rows to NAME-rows.csv and the page to NAME.html
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     save: Option<PathBuf>,
@@ -86,30 +95,43 @@ impl Fit {
         self.fitting.limit_threads()?;
         let recipe = self.fitting.recipe()?;
         let started = Instant::now();
-        let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
-        let (name, reading) = (source_name(&self.table), Some(started.elapsed()));
+        let reading = self.reading.options(&self.fitting.id);
         let control = control(self.quiet, recipe.settings().tolerance)?;
-        let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
+        let name = self.name();
+        let done = match self.sources()? {
+            Some(sources) if self.streaming.streams(&sources) => self.stream(&sources, &reading, &recipe, &control)?,
+            sources => {
+                let table = match sources {
+                    Some(sources) if are_many(&self.tables) => read_all(&sources, &reading)?,
+                    _ => read(&self.tables[0], &reading)?,
+                };
+                let reading = Some(started.elapsed());
+                let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
+                let (rows, columns) = (table.row_count(), table.names().len());
+                Done { model, table, rows, columns, suspicious: None, notes, reading }
+            }
+        };
         if let Some(path) = &self.output {
-            save_model(&model, path)?;
+            save_model(&done.model, path)?;
         }
-        if let Some(path) = &self.rows {
-            write(&row_table(&model, &table)?, path)?;
+        if let Some(path) = self.rows.as_ref().filter(|_| done.suspicious.is_none()) {
+            write(&row_table(&done.model, &done.table)?, path)?;
         }
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
-        let written = pages.write(&model, &table, Source { name: &name, reading }, &control)?;
+        let source = Source { name: &source_name(Path::new(&name)), reading: done.reading };
+        let written = pages.write(&done.shown(), &done.table, source, &control)?;
         drop(control);
         if !self.quiet {
-            notes.iter().for_each(|note| say(&format!("note: {note}")));
+            done.notes.iter().for_each(|note| say(&format!("note: {note}")));
         }
         let text = if self.json {
-            format!("{}\n", serde_json::to_string_pretty(&Summary::new(&model, &table)?)?)
+            format!("{}\n", serde_json::to_string_pretty(&Summary::new(&done)?)?)
         } else if self.quiet {
             String::new()
         } else {
-            self.summary(&model, &table, &written)?
+            self.summary(&done, &written)?
         };
-        let ending = match model.regression().status() {
+        let ending = match done.model.regression().status() {
             Status::Converged => Ending::Done,
             _ if self.fitting.strict => Ending::NotConverged,
             _ => Ending::Done,
@@ -123,6 +145,58 @@ impl Fit {
             colour::print(&text)?;
         }
         Ok(ending)
+    }
+
+    /// What the table is called.
+    fn name(&self) -> String {
+        match self.tables.as_slice() {
+            [one] if one == Path::new("-") => "standard input".to_owned(),
+            [one] => one.display().to_string(),
+            [first, ..] => format!("{} and {} more", first.display(), self.tables.len() - 1),
+            [] => String::new(),
+        }
+    }
+
+    /// The files of the table; none if it comes from standard input.
+    fn sources(&self) -> Outcome<Option<Vec<robustard_table::Source>>> {
+        let is_stdin = |path: &PathBuf| path == Path::new("-");
+        match self.tables.iter().any(is_stdin) {
+            true if self.tables.len() > 1 => {
+                Err(Usage("standard input cannot be one of several tables; write it to a file first".to_owned()).into())
+            }
+            true => Ok(None),
+            // A pipe is read once, and at once.
+            false if !are_many(&self.tables) && !self.tables[0].is_file() => Ok(None),
+            false => Ok(Some(sources(&self.tables)?)),
+        }
+    }
+
+    /// Fits by passes over a cache, and writes the rows in the last one.
+    fn stream(
+        &self,
+        sources: &[robustard_table::Source],
+        reading: &ReadOptions,
+        recipe: &Recipe,
+        control: &Control,
+    ) -> Outcome<Done> {
+        if !self.quiet {
+            say(
+                "note: the table is read in pieces and fitted by passes over a cache on disk (--memory SIZE allows more memory)",
+            );
+        }
+        let mut rows = self.rows.as_deref().map(TableWriter::create).transpose()?;
+        let id = self.fitting.id.as_deref();
+        let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| match &mut rows {
+            Some(rows) => rows.write(&rows_of(id, labels.to_vec(), diagnostics, None)),
+            None => Ok(()),
+        };
+        let options = self.streaming.options();
+        let columns = self.fitting.columns();
+        let fit = fit_stream(sources, reading, &columns, recipe, control, &options, Some(&mut write_rows))?;
+        rows.map_or(Ok(()), TableWriter::finish)?;
+        let StreamedFit { model, sample, suspicious, columns, notes } = fit;
+        let rows = model.table_rows();
+        Ok(Done { model, table: sample, rows, columns, suspicious: Some(suspicious), notes, reading: None })
     }
 
     fn writes_to_stdout(&self) -> bool {
@@ -146,16 +220,17 @@ impl Fit {
             if paths[..k].contains(path) {
                 return Err(Usage(format!("two outputs go to {}; give each a name of its own", path.display())).into());
             }
-            if **path == self.table && self.table != Path::new("-") {
+            if **path != Path::new("-") && self.tables.contains(path) {
                 return Err(Usage(format!("{} is the table; give the output another name", path.display())).into());
             }
         }
         Ok(())
     }
 
-    fn summary(&self, model: &TableModel, table: &Table, pages: &[String]) -> Outcome<String> {
+    fn summary(&self, done: &Done, pages: &[String]) -> Outcome<String> {
         let mut out = String::new();
-        data(&mut out, &self.table, model, table)?;
+        let model = &done.model;
+        data(&mut out, &self.name(), done)?;
         let regression = model.regression();
         let (solver, noise) = (solver_name(regression.settings().solver), noise_words(regression.noise()));
         writeln!(out, "Fit      {solver}, {noise}")?;
@@ -168,18 +243,24 @@ impl Fit {
         writeln!(
             out,
             "         {}, {} in all, {}",
-            counted(regression.model().iterations(), "iteration"),
+            match regression.whole() {
+                Some(whole) if whole.passes != 1 => format!("{} passes over the rows", whole.passes),
+                Some(_) => "one pass over the rows".to_owned(),
+                None => counted(regression.model().iterations(), "iteration"),
+            },
             time_words(regression.elapsed()),
             status_words(regression.status())
         )?;
         if let Some(selection) = regression.selection() {
-            writeln!(out, "         {} features, chosen:", regression.features())?;
+            let on =
+                regression.whole().map_or_else(String::new, |whole| format!(" on {}", counted(whole.chosen_on, "row")));
+            writeln!(out, "         {} features, chosen{on}:", regression.features())?;
             for reason in &selection.reasons {
                 wrapped(&reason_words(reason), 69).iter().try_for_each(|line| writeln!(out, "           {line}"))?;
             }
         }
         let quality = regression.quality();
-        let aside = match regression.set_aside().len() {
+        let aside = match regression.whole().map_or(regression.set_aside().len(), |whole| whole.set_aside as usize) {
             0 => String::new(),
             count => format!(", {} excluded", counted(count, "outlier")),
         };
@@ -205,7 +286,10 @@ impl Fit {
             writeln!(out, "         but {share:.1}% where predictions are {from} to {to}")?;
         }
         what_matters(&mut out, model)?;
-        rows(&mut out, model, table)?;
+        match (regression.whole(), &done.suspicious) {
+            (Some(whole), Some(labels)) => rows_of_stream(&mut out, model, whole, labels)?,
+            _ => rows(&mut out, model, &done.table)?,
+        }
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
         let all: Vec<String> = files.chain(pages.iter().cloned()).collect();
@@ -219,19 +303,68 @@ impl Fit {
     }
 }
 
-fn data(out: &mut String, path: &Path, model: &TableModel, table: &Table) -> Outcome<()> {
+/// A fit with what is said about it.
+pub struct Done {
+    /// The model.
+    pub model: TableModel,
+    /// The table; of a streamed fit, the rows that the model keeps.
+    pub table: Table,
+    /// Rows and columns of the whole table.
+    pub rows: usize,
+    /// See `rows`.
+    pub columns: usize,
+    /// What the suspicious rows of a streamed fit are called.
+    pub suspicious: Option<Vec<String>>,
+    notes: Vec<String>,
+    /// The time that reading took, if the fit did not read.
+    reading: Option<Duration>,
+}
+
+impl Done {
+    /// The model as one of `table`.
+    pub fn shown(&self) -> Cow<'_, TableModel> {
+        match self.suspicious {
+            Some(_) => Cow::Owned(self.model.of_kept_rows()),
+            None => Cow::Borrowed(&self.model),
+        }
+    }
+}
+
+fn data(out: &mut String, name: &str, done: &Done) -> Outcome<()> {
+    let model = &done.model;
     let encoder = model.encoder();
-    let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
-    let (rows, columns) = (counted(table.row_count(), "row"), counted(table.names().len(), "column"));
-    writeln!(out, "Data     {}: {rows}, {columns}", clipped(&name, 40))?;
-    if model.rows().len() < table.row_count() {
-        writeln!(out, "         {} rows fitted", model.rows().len())?;
+    let (rows, columns) = (counted(done.rows, "row"), counted(done.columns, "column"));
+    writeln!(out, "Data     {}: {rows}, {columns}", clipped(name, 40))?;
+    let fitted = model.regression().fitted_rows();
+    if fitted < done.rows as u64 {
+        writeln!(out, "         {fitted} rows fitted")?;
     }
     let features = model.regression().design().feature_count();
     let (columns, features) = (counted(encoder.columns.len(), "column"), counted(features, "feature"));
     writeln!(out, "         predicting {} from {columns} ({features})", clipped(&encoder.target, 28))?;
     for left_out in &encoder.left_out {
         writeln!(out, "         left out: {} ({})", clipped(&left_out.name, 20), clipped(&left_out.reason, 38))?;
+    }
+    Ok(())
+}
+
+/// The rows to look at of a streamed fit.
+fn rows_of_stream(out: &mut String, model: &TableModel, whole: &Whole, labels: &[String]) -> Outcome<()> {
+    if whole.flagged == 0 {
+        writeln!(out, "Rows     no outliers flagged")?;
+        return Ok(());
+    }
+    let flagged = counted(usize::try_from(whole.flagged)?, "outlier");
+    writeln!(out, "Rows     {flagged} flagged; actual and predicted from the other rows:")?;
+    let label = if model.encoder().id.is_some() { "id" } else { "row" };
+    writeln!(out, "         {label:<20} {:>12} {:>12} {:>8}", "actual", "predicted", "s.d. off")?;
+    for (row, label) in whole.suspicious.iter().zip(labels).take(MOST_ROWS) {
+        let (actual, predicted) = (short(row.actual), short(row.predicted));
+        writeln!(out, "         {} {actual:>12} {predicted:>12} {:>8.1}", padded(label, 20), row.z)?;
+    }
+    let rest = (whole.flagged as usize).saturating_sub(MOST_ROWS);
+    if rest > 0 {
+        writeln!(out, "         and {rest} more: --rows FILE writes them all")?;
     }
     Ok(())
 }

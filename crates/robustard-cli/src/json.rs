@@ -1,17 +1,18 @@
 //! What `robustard fit --json` prints. `docs/fit.schema.json` describes it; everything is in the target's units.
 
-use robustard::{Effects, FeatureSummary, PartCoverage, Quality, Regression, Selection, Status};
-use robustard_table::{LeftOut, Table, TableModel};
+use robustard::{Effects, FeatureSummary, PartCoverage, Quality, Regression, Selection, Status, SuspiciousRow, Whole};
+use robustard_table::LeftOut;
 use serde::Serialize;
 
 use crate::Outcome;
+use crate::fit::Done;
 
 /// A fit for programs.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     target: &'a str,
     /// Rows fitted.
-    rows: usize,
+    rows: u64,
     fitted: FittedKind,
     status: Status,
     iterations: usize,
@@ -29,6 +30,9 @@ pub struct Summary<'a> {
     noise_variance: &'a [f64],
     /// Most suspicious first.
     flagged_rows: Vec<FlaggedRow>,
+    /// What is known of all rows, if the model keeps only some: fits of tables larger than memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<&'a Whole>,
     /// Rows of the table, counted from 1, that were set aside as gross errors.
     set_aside: Vec<usize>,
     quality: &'a Quality,
@@ -55,8 +59,8 @@ struct FittedKind {
 /// A row to look at.
 #[derive(Serialize)]
 struct FlaggedRow {
-    /// In the table, counted from 1.
-    row: usize,
+    /// In the table, counted from 1; none of rows of a larger table that have ids.
+    row: Option<usize>,
     id: Option<String>,
     actual: f64,
     /// From the other rows.
@@ -64,13 +68,27 @@ struct FlaggedRow {
     z: f64,
 }
 
+/// The most suspicious rows of a streamed fit.
+fn of_stream(has_ids: bool, whole: &Whole, labels: &[String]) -> Vec<FlaggedRow> {
+    let flagged = |(row, label): (&SuspiciousRow, &String)| FlaggedRow {
+        row: if has_ids { None } else { label.parse().ok() },
+        id: has_ids.then(|| label.clone()),
+        actual: row.actual,
+        predicted: row.predicted,
+        z: row.z,
+    };
+    whole.suspicious.iter().zip(labels).map(flagged).collect()
+}
+
 impl<'a> Summary<'a> {
-    pub fn new(model: &'a TableModel, table: &Table) -> Outcome<Self> {
+    pub fn new(done: &'a Done) -> Outcome<Self> {
+        let Done { model, table, suspicious, .. } = done;
         let (encoder, regression): (_, &Regression) = (model.encoder(), model.regression());
         let diagnostics = regression.diagnostics();
-        let ids = encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
+        let of_table = suspicious.is_none();
+        let ids = encoder.id.as_ref().filter(|_| of_table).map(|id| table.texts(id)).transpose()?;
         let flagged = |row: usize| FlaggedRow {
-            row: model.rows()[row] + 1,
+            row: Some(model.rows()[row] + 1),
             id: ids.as_ref().and_then(|ids| ids[model.rows()[row]].clone()),
             actual: diagnostics.actual[row],
             predicted: diagnostics.predicted[row],
@@ -78,7 +96,7 @@ impl<'a> Summary<'a> {
         };
         Ok(Self {
             target: &encoder.target,
-            rows: model.rows().len(),
+            rows: regression.fitted_rows(),
             fitted: FittedKind {
                 features: regression.features().to_string(),
                 noise: regression.noise().to_string(),
@@ -94,7 +112,11 @@ impl<'a> Summary<'a> {
             effects: regression.effects(),
             features: regression.design().map().bends().is_none().then(|| regression.feature_summaries()),
             noise_variance: &diagnostics.noise_variance,
-            flagged_rows: diagnostics.flagged_rows().into_iter().map(flagged).collect(),
+            flagged_rows: match (regression.whole(), suspicious) {
+                (Some(whole), Some(labels)) => of_stream(encoder.id.is_some(), whole, labels),
+                _ => diagnostics.flagged_rows().into_iter().map(flagged).collect(),
+            },
+            whole: regression.whole(),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),
             quality: regression.quality(),
             coverage_by_third: regression.coverage_by_third(0.95),

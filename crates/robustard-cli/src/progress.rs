@@ -72,7 +72,7 @@ pub fn stopped_by_interrupt() -> Outcome<Stop> {
 
 /// Shows work and stops it at Ctrl-C.
 pub fn control(quiet: bool, tolerance: f64) -> Outcome<Control> {
-    let mut shown = Shown { bar: Bar::new(quiet), stage: String::new(), tolerance, first_change: tolerance };
+    let mut shown = Shown::new(Bar::new(quiet), tolerance);
     Ok(Control::new().with_stop(stopped_by_interrupt()?).with_observer(move |progress| shown.update(progress)))
 }
 
@@ -83,9 +83,16 @@ struct Shown {
     /// The change at which a fit is done, and the largest so far.
     tolerance: f64,
     first_change: f64,
+    /// Rows seen in a pass, and when it began.
+    seen: u64,
+    pass_started: Instant,
 }
 
 impl Shown {
+    fn new(bar: Bar, tolerance: f64) -> Self {
+        Self { bar, stage: String::new(), tolerance, first_change: tolerance, seen: 0, pass_started: Instant::now() }
+    }
+
     fn update(&mut self, progress: Progress<'_>) {
         match progress {
             Progress::Stage(stage) => {
@@ -95,6 +102,20 @@ impl Shown {
                 self.show(0.0, String::new());
             }
             Progress::Share(share) => self.show(share, String::new()),
+            Progress::Pass { pass, objective, seen, rows } => {
+                if seen < self.seen {
+                    (self.pass_started, self.seen) = (Instant::now(), 0);
+                    self.bar.restart();
+                }
+                self.seen = seen;
+                let rate = seen as f64 / self.pass_started.elapsed().as_secs_f64().max(1e-3) / 1e6;
+                let pass = pass.map_or_else(String::new, |pass| format!(", pass {pass}"));
+                let objective = objective.map_or_else(String::new, |objective| format!(", objective {objective:.2}"));
+                self.show(
+                    seen as f64 / rows.max(1) as f64,
+                    format!("{pass}{objective}, {rate:.1} million rows per second"),
+                );
+            }
             Progress::Iteration(record) => {
                 let change = record.weight_change.max(record.noise_change.unwrap_or(0.0));
                 self.first_change = self.first_change.max(change);
@@ -123,7 +144,7 @@ mod tests {
     #[test]
     fn the_bar_starts_anew_with_every_stage() {
         let bar = Bar { bar: Some(ProgressBar::hidden()), is_shown: true, started: Instant::now() - 2 * PATIENCE };
-        let mut shown = Shown { bar, stage: String::new(), tolerance: 1e-4, first_change: 1e-4 };
+        let mut shown = Shown::new(bar, 1e-4);
         let position = |shown: &Shown| shown.bar.bar.as_ref().unwrap().position();
         shown.update(Progress::Share(1.0));
         assert_eq!(position(&shown), LENGTH as u64);

@@ -38,8 +38,8 @@ impl ReportCommand {
             refuse_figures(folder, self.of.force)?;
         }
         let started = Instant::now();
-        let (model, table) = self.of.open()?;
-        let name = source_name(&self.of.table);
+        let (model, table) = self.of.open_in_memory("report")?;
+        let name = source_name(&self.of.tables[0]);
         let source = Source { name: &name, reading: Some(started.elapsed()) };
         let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref() };
         let control = control(self.of.quiet, model.regression().settings().tolerance)?;

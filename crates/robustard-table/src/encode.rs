@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use arrow_schema::DataType;
 use robustard::faer::ColRef;
-use robustard::{Column as Numbers, InputColumn, InputKind};
+use robustard::{Column as Numbers, Dataset, InputColumn, InputKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TableError;
 use crate::table::Table;
 
 /// Text columns with more values than this are not categories.
-const MOST_LEVELS: usize = 50;
+pub(crate) const MOST_LEVELS: usize = 50;
 /// Nor are those in which a value occurs less often than this on average.
 const LEAST_ROWS_PER_LEVEL: usize = 2;
 /// What levels are called that the training table does not have.
@@ -84,6 +84,35 @@ impl EncodeOptions {
             strict: false,
             keep_constant: false,
         }
+    }
+}
+
+impl EncodeOptions {
+    /// Whether the columns that are named are there, and the target is not an input.
+    pub(crate) fn check(&self, table: &Table) -> Result<(), TableError> {
+        let roles = [&self.target].into_iter().chain(&self.weights).chain(&self.id);
+        for name in roles.chain(&self.include).chain(&self.exclude).chain(&self.categorical) {
+            table.column(name)?;
+        }
+        if self.include.contains(&self.target) {
+            return Err(TableError::TargetAsInput { column: self.target.clone() });
+        }
+        Ok(())
+    }
+
+    /// Whether a column is target, weights or id.
+    pub(crate) fn has_role(&self, name: &String) -> bool {
+        *name == self.target || Some(name) == self.weights.as_ref() || Some(name) == self.id.as_ref()
+    }
+
+    /// Whether a column without a role may be an input.
+    pub(crate) fn is_wanted(&self, name: &String) -> bool {
+        (self.include.is_empty() || self.include.contains(name)) && !self.exclude.contains(name)
+    }
+
+    /// Whether a column is a category whatever it holds.
+    pub(crate) fn is_forced(&self, name: &String) -> bool {
+        self.categorical.contains(name)
     }
 }
 
@@ -178,15 +207,19 @@ impl Encoder {
 
     /// Decides, for each column of a training table, how it is used.
     pub fn fit(table: &Table, options: &EncodeOptions) -> Result<Self, TableError> {
-        for name in [&options.target].into_iter().chain(&options.weights).chain(&options.id) {
-            table.column(name)?;
-        }
-        for name in options.include.iter().chain(&options.exclude).chain(&options.categorical) {
-            table.column(name)?;
-        }
-        if options.include.contains(&options.target) {
-            return Err(TableError::TargetAsInput { column: options.target.clone() });
-        }
+        options.check(table)?;
+        let facts = |name: &String| ColumnFacts::of(table, name, options.is_forced(name));
+        let median = |name: &String| table.numbers(name).ok().flatten().map_or(0.0, |values| median(&values));
+        Self::of_facts(&table.names(), facts, median, options)
+    }
+
+    /// The same by what is known of the columns, and by the medians of those with numbers.
+    pub(crate) fn of_facts(
+        names: &[String],
+        facts: impl Fn(&String) -> Result<ColumnFacts, TableError>,
+        median: impl Fn(&String) -> f64,
+        options: &EncodeOptions,
+    ) -> Result<Self, TableError> {
         let mut encoder = Self {
             target: options.target.clone(),
             columns: Vec::new(),
@@ -195,28 +228,24 @@ impl Encoder {
             missing: options.missing,
             left_out: Vec::new(),
         };
-        let has_role = |name: &String| {
-            *name == options.target || Some(name) == options.weights.as_ref() || Some(name) == options.id.as_ref()
-        };
-        let is_wanted = |name: &String| {
-            (options.include.is_empty() || options.include.contains(name)) && !options.exclude.contains(name)
-        };
         let mut missing = Vec::new();
-        for name in table.names().into_iter().filter(|name| !has_role(name)) {
-            if !is_wanted(&name) {
-                encoder.left_out.push(LeftOut { name, reason: "not asked for".to_owned() });
+        for name in names.iter().filter(|name| !options.has_role(name)) {
+            if !options.is_wanted(name) {
+                encoder.left_out.push(LeftOut { name: name.clone(), reason: "not asked for".to_owned() });
                 continue;
             }
-            match kind_of(table, &name, options)? {
+            let facts = facts(name)?;
+            match facts.kind(options.is_forced(name), options, || median(name)) {
                 Ok(kind) => {
-                    let absent = table.column(&name)?.null_count() + nan_count(table, &name)?;
-                    if absent > 0 && options.missing == Missing::Error {
-                        missing.push((name.clone(), absent));
+                    if facts.missing > 0 && options.missing == Missing::Error {
+                        missing.push((name.clone(), facts.missing));
                     }
-                    encoder.columns.push(Column { name, kind });
+                    encoder.columns.push(Column { name: name.clone(), kind });
                 }
-                Err(reason) if options.strict => return Err(TableError::Unusable { column: name, reason }),
-                Err(reason) => encoder.left_out.push(LeftOut { name, reason }),
+                Err(reason) if options.strict => {
+                    return Err(TableError::Unusable { column: name.clone(), reason });
+                }
+                Err(reason) => encoder.left_out.push(LeftOut { name: name.clone(), reason }),
             }
         }
         if !missing.is_empty() {
@@ -227,6 +256,52 @@ impl Encoder {
             return Err(TableError::NothingLeft { reasons: reasons.collect() });
         }
         Ok(encoder)
+    }
+
+    /// The columns that are categories.
+    pub(crate) fn categories(&self) -> Vec<String> {
+        let categories = self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Category { .. }));
+        categories.map(|column| column.name.clone()).collect()
+    }
+
+    /// The level of rows whose category is missing, if missing values are filled in.
+    pub(crate) fn missing_level(levels: &[String]) -> Option<usize> {
+        levels.iter().position(|level| level == MISSING_LEVEL)
+    }
+
+    /// A table of rows that were encoded, with their names; levels that the encoder does not know are missing in it.
+    pub(crate) fn decode(&self, rows: &Dataset<'_>, names: &[String]) -> Table {
+        let encoded: Vec<ColRef<'_, f64>> = rows.columns().collect();
+        let mut next = encoded.iter();
+        let mut columns = Vec::new();
+        if let Some(id) = &self.id {
+            columns.push((id.clone(), Table::text_column(names.iter().cloned().map(Some))));
+        }
+        for Column { name, kind } in &self.columns {
+            let mut take = || next.next().expect("the rows are of this encoder");
+            let values = match kind {
+                ColumnKind::Number => Table::number_column(take().iter().copied()),
+                ColumnKind::ImputedNumber { indicator, .. } => {
+                    let (values, absent) = (take(), indicator.then(&mut take));
+                    let is_absent = |row: usize| absent.is_some_and(|absent| absent[row] == 1.0);
+                    let value = |row: usize| if is_absent(row) { f64::NAN } else { values[row] };
+                    Table::number_column((0..values.nrows()).map(value))
+                }
+                ColumnKind::Category { levels } => {
+                    let of_levels: Vec<&ColRef<'_, f64>> = levels.iter().map(|_| take()).collect();
+                    take();
+                    let level = |row: usize| of_levels.iter().position(|level| level[row] == 1.0);
+                    Table::text_column((0..rows.row_count()).map(|row| level(row).map(|level| levels[level].clone())))
+                }
+            };
+            columns.push((name.clone(), values));
+        }
+        columns.push((self.target.clone(), Table::number_column(rows.target().iter().copied())));
+        if let Some(weights) = &self.weights {
+            let weights_of = rows.weights().map_or_else(|| vec![1.0; rows.row_count()], <[f64]>::to_vec);
+            columns.push((weights.clone(), Table::number_column(weights_of)));
+        }
+        Table::from_columns(columns)
     }
 
     /// Names of the encoded columns: `area`, `city=Paris`, `area (missing)`.
@@ -433,53 +508,127 @@ fn description(table: &Table, name: &str) -> Result<String, TableError> {
     Ok(example.map_or("other things".to_owned(), |text| format!("text ('{text}')")))
 }
 
-fn nan_count(table: &Table, name: &str) -> Result<usize, TableError> {
-    let column = table.column(name)?;
-    if !column.data_type().is_floating() {
-        return Ok(0);
-    }
-    let missing = table.numbers(name)?.map_or(0, |values| values.iter().filter(|value| value.is_nan()).count());
-    Ok(missing - column.null_count().min(missing))
+/// What a column holds, as far as it decides how it is used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Facts {
+    /// Numbers or truth values.
+    Numbers {
+        /// The first value, if there is any.
+        first: Option<f64>,
+        /// Whether all others are the same.
+        is_constant: bool,
+    },
+    /// Text, or what is to be a category.
+    Texts {
+        levels: BTreeSet<String>,
+        /// Whether there are more levels than those.
+        has_more: bool,
+        /// Whether all look like dates.
+        are_dates: bool,
+    },
+    /// What cannot be used, and why.
+    Other(String),
 }
 
-/// How a column is used, or why it is not.
-fn kind_of(table: &Table, name: &str, options: &EncodeOptions) -> Result<Result<ColumnKind, String>, TableError> {
-    let data_type = table.column(name)?.data_type().clone();
-    let is_forced = options.categorical.iter().any(|column| column == name);
-    if !is_forced {
-        if data_type.is_temporal() {
-            return Ok(Err("holds dates".to_owned()));
+/// What is known of a column: what it holds, and how many rows have no value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ColumnFacts {
+    pub facts: Facts,
+    pub rows: usize,
+    pub missing: usize,
+}
+
+impl ColumnFacts {
+    /// Of a column of a table.
+    pub(crate) fn of(table: &Table, name: &str, is_forced: bool) -> Result<Self, TableError> {
+        let rows = table.row_count();
+        let data_type = table.column(name)?.data_type();
+        if !is_forced {
+            let other = |reason: String| {
+                let missing = table.column(name).map_or(0, |column| column.null_count());
+                Ok(Self { facts: Facts::Other(reason), rows, missing })
+            };
+            if data_type.is_temporal() {
+                return other("holds dates".to_owned());
+            }
+            if let Some(values) = table.numbers(name)? {
+                return Ok(Self::of_numbers(&values));
+            }
+            if *data_type != DataType::Utf8 {
+                return other(format!("holds {data_type}, which is neither numbers nor text"));
+            }
         }
-        if let Some(values) = table.numbers(name)? {
-            return Ok(number_kind(&values, options));
+        Ok(Self::of_texts(&level_texts(table, name)?))
+    }
+
+    pub(crate) fn of_numbers(values: &[f64]) -> Self {
+        let present = || values.iter().copied().filter(|value| !value.is_nan());
+        let first = present().next();
+        let is_constant = first.is_none_or(|first| present().all(|value| value == first));
+        let missing = values.len() - present().count();
+        Self { facts: Facts::Numbers { first, is_constant }, rows: values.len(), missing }
+    }
+
+    pub(crate) fn of_texts(texts: &[Option<String>]) -> Self {
+        let present = || texts.iter().flatten();
+        let levels: BTreeSet<String> = present().cloned().collect();
+        let are_dates = levels.iter().all(|text| looks_like_date(text));
+        let missing = texts.len() - present().count();
+        Self { facts: Facts::Texts { levels, has_more: false, are_dates }, rows: texts.len(), missing }
+    }
+
+    /// How the column is used, or why it is not. The median is that of its numbers.
+    pub(crate) fn kind(
+        &self,
+        is_forced: bool,
+        options: &EncodeOptions,
+        median: impl FnOnce() -> f64,
+    ) -> Result<ColumnKind, String> {
+        let impute = options.missing == Missing::Impute;
+        let has_missing = self.missing > 0;
+        match &self.facts {
+            Facts::Other(reason) => Err(reason.clone()),
+            Facts::Numbers { first: None, .. } => Err("has no values".to_owned()),
+            Facts::Numbers { is_constant, .. } => {
+                let tells = options.keep_constant || (has_missing && impute);
+                match (tells, is_constant) {
+                    (false, true) => Err("has one value only".to_owned()),
+                    _ if impute => Ok(ColumnKind::ImputedNumber { median: median(), indicator: has_missing }),
+                    _ => Ok(ColumnKind::Number),
+                }
+            }
+            Facts::Texts { levels, has_more, are_dates } => {
+                if !is_forced && !levels.is_empty() && *are_dates {
+                    return Err("holds dates".to_owned());
+                }
+                let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= self.rows;
+                if *has_more || (!is_forced && !enough) {
+                    let more = if *has_more { "more than " } else { "" };
+                    return Err(format!("is text with {more}{} different values", levels.len()));
+                }
+                let mut levels = levels.clone();
+                if has_missing && impute {
+                    levels.insert(MISSING_LEVEL.to_owned());
+                }
+                match levels.len() {
+                    0 => Err("has no values".to_owned()),
+                    1 => Err("has one value only".to_owned()),
+                    _ => Ok(ColumnKind::Category { levels: levels.into_iter().collect() }),
+                }
+            }
         }
-        if data_type != DataType::Utf8 {
-            return Ok(Err(format!("holds {data_type}, which is neither numbers nor text")));
-        }
     }
-    let texts = level_texts(table, name)?;
-    let has_text = texts.iter().flatten().next().is_some();
-    if !is_forced && has_text && texts.iter().flatten().all(|text| looks_like_date(text)) {
-        return Ok(Err("holds dates".to_owned()));
-    }
-    let has_missing = texts.iter().any(Option::is_none);
-    let mut levels: BTreeSet<String> = texts.iter().flatten().cloned().collect();
-    let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= texts.len();
-    if !is_forced && !enough {
-        return Ok(Err(format!("is text with {} different values", levels.len())));
-    }
-    if has_missing && options.missing == Missing::Impute {
-        levels.insert(MISSING_LEVEL.to_owned());
-    }
-    if levels.len() < 2 {
-        let few = if levels.is_empty() { "has no values" } else { "has one value only" };
-        return Ok(Err(few.to_owned()));
-    }
-    Ok(Ok(ColumnKind::Category { levels: levels.into_iter().collect() }))
+}
+
+/// The middle one of the numbers of a column that are not missing.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// The levels of a category: a number is the same level however it is written (1, 1.0).
-fn level_texts(table: &Table, name: &str) -> Result<Vec<Option<String>>, TableError> {
+pub(crate) fn level_texts(table: &Table, name: &str) -> Result<Vec<Option<String>>, TableError> {
     let is_boolean = *table.column(name)?.data_type() == DataType::Boolean;
     match table.numbers(name)?.filter(|_| !is_boolean) {
         Some(values) => Ok(values.iter().map(|value| (!value.is_nan()).then(|| value.to_string())).collect()),
@@ -505,22 +654,6 @@ fn looks_like_date(text: &str) -> bool {
         (1.., [word]) => has_sizes && is_month(word),
         _ => false,
     }
-}
-
-fn number_kind(values: &[f64], options: &EncodeOptions) -> Result<ColumnKind, String> {
-    let present = || values.iter().copied().filter(|value| !value.is_nan());
-    let Some(first) = present().next() else { return Err("has no values".to_owned()) };
-    let has_missing = values.iter().any(|value| value.is_nan());
-    let tells = options.keep_constant || (has_missing && options.missing == Missing::Impute);
-    if !tells && present().all(|value| value == first) {
-        return Err("has one value only".to_owned());
-    }
-    if options.missing == Missing::Impute {
-        let mut sorted: Vec<f64> = present().collect();
-        sorted.sort_unstable_by(f64::total_cmp);
-        return Ok(ColumnKind::ImputedNumber { median: sorted[sorted.len() / 2], indicator: has_missing });
-    }
-    Ok(ColumnKind::Number)
 }
 
 #[cfg(test)]

@@ -7,6 +7,22 @@ use thiserror::Error;
 pub enum TableError {
     #[error("cannot read {path}: {reason}")]
     Read { path: String, reason: String },
+    #[error("this is not the table that the model was fitted to; give that one, or fit this one")]
+    OtherTable,
+    #[error("stopped after {rows} rows")]
+    Stopped { rows: u64 },
+    #[error("'{pattern}' matches no file; give a file, a folder or a pattern such as 'data/*.parquet'")]
+    NoFiles { pattern: String },
+    #[error("the folder {path} has no tables in it; give one with .csv, .tsv, .parquet, .arrow or .jsonl files")]
+    EmptyFolder { path: String },
+    #[error("{path} has no column '{column}', which the files before it have; give files with the same columns")]
+    FileColumn { path: String, column: String },
+    #[error("{path} has changed while it was being read; start again when it does not change any more")]
+    SourceChanged { path: String },
+    #[error("the cache {path} cannot be used: {reason}; remove it and start again")]
+    Cache { path: String, reason: String },
+    #[error("the checkpoint {path} cannot be used: {reason}")]
+    Checkpoint { path: String, reason: String },
     #[error("cannot write {path}: {reason}")]
     Write { path: String, reason: String },
     #[error("{path} is empty; give a table with a header and at least one row")]
@@ -47,6 +63,18 @@ pub enum TableError {
     ExpectedNumber { column: String, row: usize, value: String },
     #[error("column '{column}', row {}, is {value}; the value is not finite: clean the row or drop it", .row + 1)]
     NotFinite { column: String, row: usize, value: f64 },
+}
+
+impl TableError {
+    /// The same where rows are counted from one further down.
+    pub(crate) fn after(mut self, rows: usize) -> Self {
+        if let Self::MissingRole { row, .. } | Self::ExpectedNumber { row, .. } | Self::NotFinite { row, .. } =
+            &mut self
+        {
+            *row += rows;
+        }
+        self
+    }
 }
 
 fn list(names: &[String]) -> String {

@@ -13,6 +13,7 @@ mod format;
 mod model;
 mod read;
 pub mod samples;
+mod stream;
 mod table;
 mod write;
 
@@ -25,5 +26,9 @@ pub use model::{
     Fingerprint, Fitted, ModelError, RowGrounds, TableData, TableExplanation, TableMeans, TableModel, TablePrediction,
 };
 pub use read::{Header, ReadOptions, read, read_bytes};
+pub use stream::{
+    PieceReader, ShowRows, Source, StreamOptions, StreamedFit, are_many, diagnose_files, fit_stream, memory_needed,
+    read_all, sources,
+};
 pub use table::Table;
-pub use write::{to_bytes, write, write_whole};
+pub use write::{TableWriter, write, write_whole};

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use robustard::faer::Mat;
 use robustard::{
     Beyond, Column, Control, Dataset, DatasetError, Explanation, Means, Prediction, Recipe, Regression, SimilarRow,
+    StreamError,
 };
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -27,9 +28,29 @@ pub enum ModelError {
     Regression(#[from] robustard::Error),
 }
 
+impl ModelError {
+    /// The same where rows are counted from one further down.
+    #[must_use]
+    pub fn after(self, rows: usize) -> Self {
+        match self {
+            Self::Table(error) => Self::Table(error.after(rows)),
+            error => error,
+        }
+    }
+}
+
 impl From<DatasetError> for ModelError {
     fn from(error: DatasetError) -> Self {
         Self::Regression(error.into())
+    }
+}
+
+impl From<StreamError<TableError>> for ModelError {
+    fn from(error: StreamError<TableError>) -> Self {
+        match error {
+            StreamError::Rows(error) => Self::Table(error),
+            StreamError::Fit(error) => Self::Regression(error),
+        }
     }
 }
 
@@ -87,6 +108,10 @@ pub struct TablePrediction {
     pub rows: Vec<usize>,
     /// Their predictions.
     pub values: Prediction,
+    /// What should be said about values that the model has not seen.
+    pub unseen: Vec<String>,
+    /// Rows without a prediction, because values are missing.
+    pub left_out: usize,
     /// Things to tell the user.
     pub notes: Vec<String>,
 }
@@ -237,6 +262,24 @@ impl TableModel {
         Ok(Self { encoder, regression, rows: (0..table_rows).collect(), table_rows, fingerprint, estimator: None })
     }
 
+    /// A model of files that were fitted by passes over their rows, of which it keeps some.
+    pub(crate) fn of_stream(
+        encoder: Encoder,
+        regression: Regression,
+        rows: Vec<usize>,
+        table_rows: usize,
+        fingerprint: Fingerprint,
+    ) -> Self {
+        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None }
+    }
+
+    /// The same as a model of the table of the rows that it keeps.
+    #[must_use]
+    pub fn of_kept_rows(&self) -> Self {
+        let rows = self.rows.len();
+        Self { rows: (0..rows).collect(), table_rows: rows, ..self.clone() }
+    }
+
     /// What the model was made by, so that it comes back as that.
     #[must_use]
     pub fn with_estimator(self, name: &str) -> Self {
@@ -288,8 +331,10 @@ impl TableModel {
     pub fn predict(&self, table: &Table, control: &Control) -> Result<TablePrediction, ModelError> {
         let Matrix { inputs, rows, mut notes } = self.encoder.matrix(table)?;
         let values = self.regression.predict_under(inputs.as_ref(), control)?;
+        let left_out = table.row_count() - rows.len();
+        let unseen = notes[..notes.len() - usize::from(left_out > 0)].to_vec();
         notes.extend(self.note_beyond(&values.beyond));
-        Ok(TablePrediction { rows, values, notes })
+        Ok(TablePrediction { rows, values, unseen, left_out, notes })
     }
 
     /// The expected values alone, which takes less time.

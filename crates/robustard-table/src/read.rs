@@ -103,38 +103,57 @@ fn read_content(bytes: Vec<u8>, name: &str, options: &ReadOptions, guess: Option
         return Err(TableError::Empty { path: name.to_owned() });
     }
     let bytes = decompress(bytes, name)?;
-    let kind = options.kind.unwrap_or_else(|| match (kind_of(&bytes), guess) {
-        // A Parquet file called .csv is a Parquet file.
-        (Kind::Csv | Kind::JsonLines, Some(kind)) => kind,
-        (shown, _) => shown,
-    });
+    let kind = options.kind.unwrap_or_else(|| kind_by(&bytes, guess));
     if kind.is_text() && bytes.trim_ascii().is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
     }
     let malformed = |error: ArrowError| malformed(name, kind, &error);
-    let mut reading = Reading { decimal_comma: false, text_columns: &options.text_columns };
     let (schema, batches) = match kind {
-        Kind::Csv | Kind::Tsv => {
-            if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
-                let reason = "it is UTF-16 text; save it as UTF-8, for example by iconv -f utf-16 -t utf-8".to_owned();
-                return Err(TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason });
-            }
-            let delimiter = csv_delimiter(&bytes, kind, options);
-            // Where commas do not part fields they are decimal commas.
-            reading.decimal_comma = delimiter != b',';
-            read_csv(&bytes, delimiter, options).map_err(malformed)?
-        }
+        Kind::Csv | Kind::Tsv => return csv_table(&bytes, name, kind, options),
+        Kind::JsonLines => return json_table(&bytes, name),
         Kind::Parquet => {
             let bytes = Bytes::from(bytes);
             read_parquet(|| Ok(bytes.clone())).map_err(malformed)?
         }
         Kind::Arrow => read_arrow(bytes).map_err(malformed)?,
-        Kind::JsonLines => read_json(&bytes).map_err(|error| match first_bad_line(&bytes) {
-            Some(reason) => TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason },
-            None => malformed(error),
-        })?,
     };
+    to_table(&schema, batches, name, kind, &Reading { text_columns: &options.text_columns, ..Reading::default() })
+}
+
+/// The kind that the first bytes show, or the name.
+pub(crate) fn kind_by(bytes: &[u8], guess: Option<Kind>) -> Kind {
+    match (kind_of(bytes), guess) {
+        // A Parquet file called .csv is a Parquet file.
+        (Kind::Csv | Kind::JsonLines, Some(kind)) => kind,
+        (shown, _) => shown,
+    }
+}
+
+pub(crate) fn is_utf16(name: &str, kind: Kind) -> TableError {
+    let reason = "it is UTF-16 text; save it as UTF-8, for example by iconv -f utf-16 -t utf-8".to_owned();
+    TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason }
+}
+
+/// A table of delimited text.
+pub(crate) fn csv_table(bytes: &[u8], name: &str, kind: Kind, options: &ReadOptions) -> Result<Table, TableError> {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Err(is_utf16(name, kind));
+    }
+    let delimiter = csv_delimiter(bytes, kind, options);
+    // Where commas do not part fields they are decimal commas.
+    let reading = Reading { decimal_comma: delimiter != b',', text_columns: &options.text_columns };
+    let (schema, batches) = read_csv(bytes, delimiter, options).map_err(|error| malformed(name, kind, &error))?;
     to_table(&schema, batches, name, kind, &reading)
+}
+
+/// A table of JSON lines.
+pub(crate) fn json_table(bytes: &[u8], name: &str) -> Result<Table, TableError> {
+    let kind = Kind::JsonLines;
+    let (schema, batches) = read_json(bytes).map_err(|error| match first_bad_line(bytes) {
+        Some(reason) => TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason },
+        None => malformed(name, kind, &error),
+    })?;
+    to_table(&schema, batches, name, kind, &Reading::default())
 }
 
 fn to_table(
@@ -164,7 +183,7 @@ fn to_table(
     Table::new(batch, name, reading)
 }
 
-fn malformed(name: &str, kind: Kind, error: &ArrowError) -> TableError {
+pub(crate) fn malformed(name: &str, kind: Kind, error: &ArrowError) -> TableError {
     TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason: plain(error) }
 }
 
@@ -228,13 +247,13 @@ fn decompress(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, TableError> {
     }
 }
 
-fn csv_delimiter(bytes: &[u8], kind: Kind, options: &ReadOptions) -> u8 {
+pub(crate) fn csv_delimiter(bytes: &[u8], kind: Kind, options: &ReadOptions) -> u8 {
     let default = || if kind == Kind::Tsv { b'\t' } else { csv::find_delimiter(without_mark(bytes)) };
     options.delimiter.unwrap_or_else(default)
 }
 
 /// The text after a byte order mark.
-fn without_mark(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 

@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use arrow_select::concat::concat_batches;
+use arrow_select::concat::{concat, concat_batches};
 use arrow_select::take::take;
 use rayon::prelude::*;
 
@@ -103,6 +103,31 @@ impl Table {
         Ok(text.as_string::<i32>().iter().map(|value| value.map(str::to_owned)).collect())
     }
 
+    /// The rows of tables with the same columns, one after the other; with the names of the files in messages.
+    pub(crate) fn joined(tables: &[(Self, String)]) -> Result<Self, TableError> {
+        let names = tables.first().map_or_else(Vec::new, |(table, _)| table.names());
+        let column = |name: &String| {
+            let mut parts = Vec::with_capacity(tables.len());
+            for (table, path) in tables {
+                let missing = |_| TableError::FileColumn { path: path.clone(), column: name.clone() };
+                parts.push(table.column(name).map_err(missing)?.clone());
+            }
+            let is_same = parts.iter().all(|part| part.data_type() == parts[0].data_type());
+            let is_number = |part: &ArrayRef| part.data_type().is_numeric() || *part.data_type() == DataType::Null;
+            let wanted = match () {
+                () if is_same => parts[0].data_type().clone(),
+                () if parts.iter().all(is_number) => DataType::Float64,
+                () => DataType::Utf8,
+            };
+            let unusable = |error: ArrowError| TableError::Unusable { column: name.clone(), reason: error.to_string() };
+            let parts: Vec<ArrayRef> =
+                parts.iter().map(|part| cast(part, &wanted)).collect::<Result<_, _>>().map_err(unusable)?;
+            let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+            Ok((name.clone(), concat(&parts).map_err(unusable)?))
+        };
+        Ok(Self::from_columns(names.iter().map(column).collect::<Result<_, TableError>>()?))
+    }
+
     /// The rows with the given indices, in that order.
     pub fn take(&self, rows: &[usize]) -> Table {
         let indices = UInt64Array::from_iter_values(rows.iter().map(|&row| row as u64));
@@ -168,6 +193,11 @@ pub(crate) fn numbers(column: &ArrayRef) -> Option<Cow<'_, [f64]>> {
     Some(Cow::Owned(values.iter().map(|value| value.unwrap_or(f64::NAN)).collect()))
 }
 
+/// What a text means: nothing if it stands for a missing value.
+pub(crate) fn meant(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !MISSING_WORDS.contains(text))
+}
+
 /// Words for missing values become missing values; what is left becomes numbers if all of it is.
 fn settle_text(column: &ArrayRef, decimal_comma: bool) -> ArrayRef {
     let is_text = match column.data_type() {
@@ -192,7 +222,7 @@ fn settle_text(column: &ArrayRef, decimal_comma: bool) -> ArrayRef {
     if !may_be_numeric && text.iter().flatten().all(is_as_meant) {
         return column.clone();
     }
-    let meant = || text.iter().map(|value| value.map(str::trim).filter(|value| !MISSING_WORDS.contains(value)));
+    let meant = || text.iter().map(meant);
     if may_be_numeric && meant().flatten().all(|value| number(value).is_some()) {
         Arc::new(meant().map(|value| value.and_then(number)).collect::<Float64Array>())
     } else {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use robustard_table::{
     ColumnKind, Compression, EncodeOptions, Encoded, Encoder, Format, Header, Kind, Missing, ReadOptions, Table,
-    TableError, read_bytes, to_bytes,
+    TableError, read_bytes, write,
 };
 
 fn read_text(text: &str) -> Result<Table, TableError> {
@@ -25,15 +25,31 @@ a5,90,Paris,false,2012-12-12,200
 a6,95,Lyon,false,2013-01-13,210
 ";
 
+fn compression_ending(compression: Compression) -> &'static str {
+    match compression {
+        Compression::None => "",
+        Compression::Gzip => ".gz",
+        Compression::Zstd => ".zst",
+    }
+}
+
 #[test]
 fn every_format_round_trips() {
     let table = read_text(HOUSES).unwrap();
+    let folder = tempfile::tempdir().unwrap();
     for kind in [Kind::Csv, Kind::Tsv, Kind::Parquet, Kind::Arrow, Kind::JsonLines] {
         for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
             if compression != Compression::None && !kind.is_text() {
                 continue;
             }
-            let bytes = to_bytes(&table, Format { kind, compression }).unwrap();
+            let name = format!(
+                "t.{}{}",
+                kind.name().to_lowercase().replace("json lines", "jsonl"),
+                compression_ending(compression)
+            );
+            let path = folder.path().join(name);
+            write(&table, &path).unwrap();
+            let bytes = std::fs::read(&path).unwrap();
             // Found out from the content alone, and from a name.
             for options in [ReadOptions::default(), ReadOptions { kind: Some(kind), ..ReadOptions::default() }] {
                 let back = read_bytes(bytes.clone(), "test", &options).unwrap();

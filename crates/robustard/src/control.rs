@@ -13,6 +13,8 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Stage {
+    /// A table is read and converted.
+    Reading,
     /// Lengthscales of features are learnt.
     Learning {
         /// Which features, as text.
@@ -40,6 +42,7 @@ impl fmt::Display for Stage {
         match self {
             Self::Learning { features, noise } => write!(f, "learning {features} features, {noise} noise"),
             Self::Fitting { features, noise } => write!(f, "fitting {features} features, {noise} noise"),
+            Self::Reading => f.write_str("reading"),
             Self::Passing => f.write_str("fitting"),
             Self::Diagnosing => f.write_str("diagnosing rows"),
             Self::Predicting => f.write_str("predicting rows"),
