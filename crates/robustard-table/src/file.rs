@@ -109,6 +109,7 @@ pub fn model_to_bytes(model: &TableModel) -> Result<Vec<u8>, ModelFileError> {
         (name.as_str(), view.expect("eight bytes for each number"))
     });
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
+    let bytes = with_sorted_header(bytes).ok_or_else(|| failed("its header is no JSON".to_owned()))?;
     // A number that is not finite has no place in JSON: what is written must be what can be read.
     match load_bytes(&bytes, IN_MEMORY) {
         Ok(_) => Ok(bytes),
@@ -116,6 +117,22 @@ pub fn model_to_bytes(model: &TableModel) -> Result<Vec<u8>, ModelFileError> {
             reason: not_finite(&description_of(model)).unwrap_or("some of its numbers are not finite".to_owned()),
         }),
     }
+}
+
+/// The same file with the fields of its header in order: safetensors writes them as they lie in a hash map.
+fn with_sorted_header(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    const LENGTH: usize = size_of::<u64>();
+    let length = usize::try_from(u64::from_le_bytes(*bytes.first_chunk::<LENGTH>()?)).ok()?;
+    let header = bytes.get(LENGTH..LENGTH.checked_add(length)?)?;
+    let fields: std::collections::BTreeMap<String, Value> = serde_json::from_slice(header).ok()?;
+    let mut sorted = serde_json::to_vec(&fields).ok()?;
+    // Its end is filled with spaces to where tensors may begin.
+    if sorted.len() > length {
+        return None;
+    }
+    sorted.resize(length, b' ');
+    bytes[LENGTH..LENGTH + length].copy_from_slice(&sorted);
+    Some(bytes)
 }
 
 fn description_of(model: &TableModel) -> Value {

@@ -56,6 +56,8 @@ pub struct Regression {
     selection: Option<Selection>,
     paths: Paths,
     status: Status,
+    /// Not saved, so that two equal fits are equal files.
+    #[serde(skip)]
     elapsed: Duration,
     background: Background,
     #[serde(skip)]
@@ -163,7 +165,7 @@ impl Regression {
         self.status
     }
 
-    /// The time that the whole work took, choosing included.
+    /// The time that the whole work took, choosing included; 0 of a regression that was saved.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }

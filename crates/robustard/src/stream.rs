@@ -344,7 +344,8 @@ fn pass_until_done<R: RowStream>(
         };
         let step = learner.learn(&sums).map_err(SolverError::from)?;
         last = Some((sums, broadcast.columns));
-        if let Some(keep) = keep {
+        // The last pass is made again: what follows needs its sums.
+        if let (Some(keep), Step::Pass) = (&mut *keep, step) {
             keep(&learner.to_bytes()).map_err(StreamError::Rows)?;
         }
         let status = match step {

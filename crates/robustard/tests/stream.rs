@@ -205,7 +205,7 @@ fn stopped_fits_go_on() {
     };
     let text = |regression: &Regression| serde_json::to_string(regression.model()).unwrap();
     assert!(kept.len() > 3);
-    for bytes in &kept[..kept.len() - 1] {
+    for bytes in &kept {
         assert!(text(&again(Some(bytes)).unwrap()) == text(&whole));
     }
     let message = again(Some(b"nothing")).unwrap_err().to_string();

@@ -23,7 +23,8 @@ pub struct Outcome {
     pub trace: Vec<IterationRecord>,
     /// How often the fit was helped.
     pub interventions: Interventions,
-    /// Time taken.
+    /// Time taken; not saved.
+    #[serde(skip)]
     pub elapsed: Duration,
 }
 

@@ -26,7 +26,8 @@ pub struct IterationRecord {
     pub accelerated: bool,
     /// Posteriors computed so far.
     pub evaluations: usize,
-    /// Time since the start.
+    /// Time since the start; not saved.
+    #[serde(skip)]
     pub elapsed: Duration,
 }
 

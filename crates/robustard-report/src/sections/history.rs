@@ -99,10 +99,11 @@ fn times(view: &View<'_>) -> String {
     let reading = view.source.reading;
     let read = reading.map_or(String::new(), |reading| format!("{} reading, ", time_words(reading)));
     let chosen = if view.regression.selection().is_some() { "choosing and fitting" } else { "fitting" };
+    // Of a model that was saved, it is not known.
+    let fitted = if fitting.is_zero() { String::new() } else { format!("{} {chosen}, ", time_words(fitting)) };
     format!(
-        "Time: {} in all, of which {read}{} {chosen}, {} effects, explanations and this page.",
+        "Time: {} in all, of which {read}{fitted}{} effects, explanations and this page.",
         time_words(reading.unwrap_or_default() + fitting + page),
-        time_words(fitting),
         time_words(page),
     )
 }

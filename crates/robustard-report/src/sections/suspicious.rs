@@ -4,7 +4,7 @@ use super::quality::sample_words;
 use super::{Detail, Section, range};
 use crate::View;
 use crate::chart::{Axis, Chart, Layer, RowField};
-use crate::words::short;
+use crate::words::{grouped, short};
 
 pub fn section(view: &View<'_>) -> Section {
     let rows = &view.rows;
@@ -33,10 +33,23 @@ pub fn section(view: &View<'_>) -> Section {
             )
         }
     };
+    let mut answers = vec![answer.into()];
+    if let Some(whole) = view.regression.whole() {
+        let rows = grouped(whole.rows);
+        let flagged = grouped(whole.flagged);
+        let sample = grouped(view.rows.total as u64);
+        answers.push(
+            format!(
+                "The model was fitted to {rows} rows, of which {flagged} are flagged; this page shows a random sample of {sample} of \
+                 them. The rows file (--rows, or robustard diagnose) has all."
+            )
+            .into(),
+        );
+    }
     Section {
         id: "rows",
         question: "Which rows should I check?",
-        answer: vec![answer.into()],
+        answer: answers,
         tiles: Vec::new(),
         charts: Vec::new(),
         more: if view.regression.noise().is_shared() {
