@@ -83,7 +83,7 @@ impl Predict {
             let sources = sources(&self.tables)?;
             let mut pieces = PieceReader::new(&sources, &reading);
             let mut is_any = false;
-            while let Some((table, before)) = pieces.next()? {
+            while let Some((table, before)) = pieces.read()? {
                 is_any = true;
                 match self.predict(&model, &table, &control, &mut notes) {
                     Err(error) if is_stopped(&*error) => return Ok(Ending::Interrupted),

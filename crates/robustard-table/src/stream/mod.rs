@@ -65,7 +65,7 @@ impl<'s> PieceReader<'s> {
     }
 
     /// The next rows, and how many came before them; none at the end.
-    pub fn next(&mut self) -> Result<Option<(Table, usize)>, TableError> {
+    pub fn read(&mut self) -> Result<Option<(Table, usize)>, TableError> {
         let Some(Piece { table, .. }) = self.pieces.next().map_err(|error| error.after(self.rows))? else {
             return Ok(None);
         };
