@@ -23,6 +23,8 @@ class Regression(Core):
     # ---- diagnostics ------------------------------------------------------------------------------------------
 
     def _result_frame(self, columns: dict[str, npt.NDArray[Any]]) -> Any:
+        if self._is_streamed:
+            columns = {"row": self.kept_rows_, **columns}
         if not hasattr(self, "_training"):
             return _frames.make(None, columns)
         X, kind = self._training[:2]
@@ -36,7 +38,8 @@ class Regression(Core):
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per row, with statsmodels' names where it has
             them: `hat_diag`, `cooks_d`, `standard_resid`, `student_resid`, `dffits`, `dffits_internal`, and
-            `noise_variance`, `relevance`, `loo_residual`, `z`. Rows that were left out of the fit are NaN.
+            `noise_variance`, `relevance`, `loo_residual`, `z`. Rows that were left out of the fit are NaN. Of a table that was fitted
+            by passes, one line for each row that the model keeps, with its number in the table, `row`.
 
         Examples
         --------
@@ -71,7 +74,8 @@ class Regression(Core):
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per row, with cleanlab's names:
             `is_label_issue`, `label_quality` (from 0, surely wrong, to 1; always below 0.5 where it is an issue), `given_label` and
-            `predicted_label` (predicted from the other rows).
+            `predicted_label` (predicted from the other rows). Of a table that was fitted by passes, the rows that are issues (the worst
+            thousand of them), worst first, with their numbers in the table, `row`.
 
         Examples
         --------
@@ -87,17 +91,18 @@ class Regression(Core):
         """
         check_is_fitted(self)
         diagnosis = self._fitted.diagnose()
-        flagged = diagnosis["flagged"]
-        quality = 1.0 / (1.0 + (diagnosis["z"] / diagnosis["threshold"]) ** 2)
-        if diagnosis["outlier_probability"] is not None:
-            quality *= np.maximum(1.0 - diagnosis["outlier_probability"], 1e-12)
-        quality[flagged] = np.minimum(quality[flagged], np.nextafter(0.5, 0.0))
-        columns = {
-            "is_label_issue": self._per_row(flagged, fill=False),
-            "label_quality": self._per_row(quality),
-            "given_label": self._per_row(diagnosis["actual"]),
-            "predicted_label": self._per_row(diagnosis["actual"] - diagnosis["loo_residual"]),
-        }
+        suspicious = self._fitted.suspicious()
+        if suspicious is not None:
+            labels = suspicious["label"]
+            rows = {"id": np.array(labels, dtype=object)} if suspicious["is_id"] else {"row": np.array(labels, dtype=np.intp) - 1}
+            issues = np.ones(len(labels), dtype=bool)
+            known = _label_issues(suspicious, issues, diagnosis["threshold"], suspicious["predicted"])
+            return _frames.make(None, {**rows, **known})
+        columns = _label_issues(
+            diagnosis, diagnosis["flagged"], diagnosis["threshold"], diagnosis["actual"] - diagnosis["loo_residual"]
+        )
+        absent = {"is_label_issue": False}
+        columns = {name: self._per_row(values, absent.get(name, np.nan)) for name, values in columns.items()}
         return self._result_frame(columns)
 
     # ---- effects ----------------------------------------------------------------------------------------------
@@ -279,14 +284,16 @@ class Regression(Core):
         ['page.html']
         """
         check_is_fitted(self)
+        kind = None
+        read_here = X is None and self._fitted.table_names is not None
         if X is not None:
             X, kind, _ = self._inputs(X, reset=False)
             y, _ = self._target(y)
         elif hasattr(self, "_training"):
             X, kind, y, sample_weight = self._training
-        else:
+        elif not read_here:
             raise ValueError("a model that was loaded or unpickled does not have its table; give X and y as in fit")
-        frame = self._training_frame(X, kind, y, sample_weight)
+        frame = None if read_here else self._training_frame(X, kind, y, sample_weight)
         page = self._fitted.report(frame, f"{self._row_count} rows", self._threads())
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
@@ -488,3 +495,20 @@ class Regression(Core):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _label_issues(
+    known: dict[str, Any], issues: npt.NDArray[np.bool_], threshold: float, predicted: Floats
+) -> dict[str, npt.NDArray[Any]]:
+    """Which targets look wrong, with cleanlab's names; the quality is below a half where there is an issue."""
+    quality = 1.0 / (1.0 + (known["z"] / threshold) ** 2)
+    probability = known["outlier_probability"]
+    if probability is not None:
+        quality *= np.maximum(1.0 - np.nan_to_num(probability), 1e-12)
+    quality[issues] = np.minimum(quality[issues], np.nextafter(0.5, 0.0))
+    return {
+        "is_label_issue": issues,
+        "label_quality": quality,
+        "given_label": known["actual"],
+        "predicted_label": predicted,
+    }

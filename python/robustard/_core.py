@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -18,11 +19,12 @@ from . import _frames
 from ._calls import Progress, description, to_json
 from ._data import Data, Floats, is_matrix
 from ._robustard import Fitted, Frame, fit_numbers, fit_table
+from ._streams import is_stream, names_only, opened, path_or_none, size
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ._robustard import Call, Names
+    from ._robustard import Call, Names, Streaming
 
 Bools = npt.NDArray[np.bool_]
 
@@ -85,17 +87,42 @@ class Core(Data):
 
     # ---- fit --------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        target: str | None = None,
+        memory: int | str | None = None,
+        cache: str | PathLike[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        rows: str | PathLike[str] | None = None,
+    ) -> Self:
         """Fit the model.
 
         Parameters
         ----------
-        X : array, data frame or sparse matrix of shape (n_samples, n_features)
+        X : array, data frame or sparse matrix of shape (n_samples, n_features); or a table with the target
             The inputs. Text and category columns of data frames become indicator columns that share one precision.
+
+            A table with the target, which need not fit in memory: the path of a CSV, Parquet, Arrow or JSON lines file, of a folder of
+            them or a pattern such as 'data/*.parquet', a list of paths, a pyarrow Dataset or RecordBatchReader, or a polars LazyFrame.
         y : array of shape (n_samples,)
-            The target.
-        sample_weight : array of shape (n_samples,), optional
+            The target. Not given with a table that has it.
+        sample_weight : array of shape (n_samples,), or the name of a column of the table, optional
             How often each row counts.
+        target : str, optional
+            The column to predict, of a table that has it. What follows is for such tables.
+        memory : int or str, optional
+            Bytes that a fit may take, or a text such as '2GB'; files that take more are read in pieces and fitted by passes over a cache
+            on disk. By default half of what is free. Streams of batches are always fitted by passes.
+        cache : path, optional
+            Keep that cache in this folder, for the next fit of the same files.
+        checkpoint : path, optional
+            Write how far the fit has come to this file after each pass; a fit that was killed goes on from it.
+        rows : path, optional
+            Write the diagnosis of all rows to this file.
 
         Returns
         -------
@@ -110,8 +137,13 @@ class Core(Data):
         'converged'
         """
         before = dict(self.__dict__)
+        given = {"target": target, "memory": memory, "cache": cache, "checkpoint": checkpoint, "rows": rows}
         try:
-            fitted = self._fit(X, y, sample_weight)
+            if is_stream(X):
+                fitted = self._fit_stream(X, y, sample_weight, given)
+            else:
+                _refuse(given)
+                fitted = self._fit(X, y, sample_weight)
         except BaseException:
             # A model that was fitted before stays as it was.
             self.__dict__.clear()
@@ -151,13 +183,7 @@ class Core(Data):
             "strict": False,
             "keep_constant": True,
         }
-        progress = Progress() if getattr(self, "verbose", 0) else None
-        call: Call = {
-            "options": to_json(self._options()),
-            "threads": self._threads(),
-            "progress": progress,
-            "estimator": description(self),
-        }
+        call = self._call()
         # Arrays that must not have missing values were checked on the way in.
         is_checked = kind is None and columns["missing"] == "error"
         numbers = None if given or columns["missing"] == "impute" else _frames.numbers(X, kind)
@@ -184,10 +210,57 @@ class Core(Data):
                 frame = frame.with_columns(list(more), list(more.values()))
                 fitted = fit_table(frame, json.dumps(columns), call)
         finally:
-            if progress is not None:
-                progress.end()
+            _end(call)
         # For report and plots; not part of what is pickled.
         self._training = (X, kind, y, sample_weight)
+        return fitted
+
+    def _call(self) -> Call:
+        """How the engine is called."""
+        return {
+            "options": to_json(self._options()),
+            "threads": self._threads(),
+            "progress": Progress() if getattr(self, "verbose", 0) else None,
+            "estimator": description(self),
+        }
+
+    def _fit_stream(self, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]) -> Fitted:
+        target = given["target"]
+        if y is not None:
+            raise ValueError("a table of files or batches has its target: give the name of its column as target, and no y")
+        if not isinstance(target, str):
+            raise ValueError("the table has the target, too: say which column to predict, for example target='price'")
+        if not isinstance(sample_weight, (str, type(None))):
+            raise ValueError("sample_weight must be the name of a column where the table is in files or batches")
+        streaming: Streaming = {
+            "memory": size(given["memory"]),
+            "cache": path_or_none("cache", given["cache"]),
+            "checkpoint": path_or_none("checkpoint", given["checkpoint"]),
+            "rows": path_or_none("rows", given["rows"]),
+        }
+        call = self._call()
+        with opened(X) as stream:
+            categorical = [*names_only(getattr(self, "categorical", None)), *stream.categories]
+            columns = {
+                "target": target,
+                "include": [],
+                "exclude": [],
+                "categorical": [name for name in categorical if name not in (target, sample_weight)],
+                "weights": sample_weight,
+                "id": None,
+                "missing": getattr(self, "missing", "error"),
+                "strict": False,
+                "keep_constant": True,
+            }
+            try:
+                fitted = stream.fit(json.dumps(columns), streaming, call)
+            finally:
+                _end(call)
+        self.__dict__.pop("_training", None)
+        self._column_names = [name for name in fitted.table_names or () if name not in (target, sample_weight)]
+        self.n_features_in_ = len(self._column_names)
+        self.feature_names_in_ = np.asarray(self._column_names, dtype=object)
+        self._selects_columns = True
         return fitted
 
     def _adopt(self, fitted: Fitted) -> None:
@@ -211,6 +284,16 @@ class Core(Data):
     @cached_property
     def _rows(self) -> npt.NDArray[np.intp]:
         return self._model().rows.astype(np.intp, copy=False)
+
+    @cached_property
+    def kept_rows_(self) -> npt.NDArray[np.intp]:
+        """The rows, counted from 0, that what is known per row speaks of."""
+        return np.arange(self._row_count) if not self._is_streamed else self._rows
+
+    @property
+    def _is_streamed(self) -> bool:
+        """Whether the rows did not lie in memory, so that the model keeps only some of them."""
+        return self._model().streamed_rows is not None
 
     @cached_property
     def target_transform_(self) -> str:
@@ -323,7 +406,7 @@ class Core(Data):
 
     def _per_row(self, values: npt.NDArray[Any], fill: Any = np.nan) -> npt.NDArray[Any]:
         """Values of the fitted rows at the places of the rows given to fit."""
-        if len(self._rows) == self._row_count:
+        if len(self._rows) == self._row_count or self._is_streamed:
             return values
         whole = np.full(self._row_count, fill, dtype=values.dtype)
         whole[self._rows] = values
@@ -529,6 +612,18 @@ class Core(Data):
 
 #: What is worked out when it is asked for, and forgotten by the next fit.
 _ASKED_FOR = [name for name, value in vars(Core).items() if isinstance(value, cached_property)]
+
+
+def _refuse(given: dict[str, Any]) -> None:
+    """Refuses what only tables of files and batches have."""
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name} is for tables in files or batches; this X is in memory, and its target is y")
+
+
+def _end(call: Call) -> None:
+    if isinstance(call["progress"], Progress):
+        call["progress"].end()
 
 
 def _is_plain(target: Floats, weights: Floats | None, missing: str) -> bool:

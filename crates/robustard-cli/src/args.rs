@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
-    EncodeOptions, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, are_many, io_words,
-    load_model, memory_needed, read, read_all, sources,
+    EncodeOptions, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, io_words, is_pipe,
+    load_model, read, read_sources, sources,
 };
 use serde_json::Value;
 
@@ -84,23 +84,10 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl StreamArguments {
-    /// Whether the files are fitted by passes: if they take more than the memory, or if something is asked for that only passes have.
-    pub fn streams(&self, sources: &[Source]) -> bool {
-        let limit = self.memory.or_else(|| free_memory().map(|free| free / 2));
-        self.cache.is_some() || self.checkpoint.is_some() || limit.is_some_and(|limit| memory_needed(sources) > limit)
-    }
-
-    /// Where what does not fit in memory goes.
+    /// What they mean.
     pub fn options(&self) -> StreamOptions {
-        StreamOptions { cache: self.cache.clone(), checkpoint: self.checkpoint.clone() }
+        StreamOptions { memory: self.memory, cache: self.cache.clone(), checkpoint: self.checkpoint.clone() }
     }
-}
-
-/// Bytes that are free, if the system says so.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| 1024 * kibibytes)
 }
 
 /// A model and the table that it was fitted to.
@@ -139,8 +126,8 @@ impl FittedTable {
             return Ok(FittedData::Files(model, files, reading));
         }
         let table = match self.tables.as_slice() {
-            [only] if !are_many(&self.tables) => read(only, &reading)?,
-            _ => read_all(&sources(&self.tables)?, &reading)?,
+            [only] if is_pipe(only) => read(only, &reading)?,
+            _ => read_sources(&sources(&self.tables)?, &reading)?,
         };
         if model.was_fitted_to(&table)? {
             return Ok(FittedData::Table(model, table));

@@ -12,13 +12,12 @@ use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
 use robustard_table::{
-    Fitted, ReadOptions, StreamedFit, Table, TableModel, TableWriter, are_many, fit_stream, read, read_all, save_model,
-    sources, write,
+    Fitted, Input, ReadOptions, StreamedFit, Table, TableModel, TableWriter, fit_stream, is_pipe, read, read_sources,
+    row_table, rows_of, save_model, sources, write,
 };
 
 use crate::args::{FitArguments, StreamArguments, TableArguments};
 use crate::colour::{self, say};
-use crate::diagnose::{row_table, rows_of};
 use crate::effects::what_matters;
 use crate::json::Summary;
 use crate::progress::control;
@@ -99,22 +98,24 @@ impl Fit {
         let control = control(self.quiet, recipe.settings().tolerance)?;
         let name = self.name();
         let done = match self.sources()? {
-            Some(sources) if self.streaming.streams(&sources) => self.stream(&sources, &reading, &recipe, &control)?,
+            Some(sources) if self.streaming.options().streams(&sources) => {
+                self.stream(&sources, &reading, &recipe, &control)?
+            }
             sources => {
                 let table = match sources {
-                    Some(sources) if are_many(&self.tables) => read_all(&sources, &reading)?,
-                    _ => read(&self.tables[0], &reading)?,
+                    Some(sources) => read_sources(&sources, &reading)?,
+                    None => read(&self.tables[0], &reading)?,
                 };
                 let reading = Some(started.elapsed());
                 let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
                 let (rows, columns) = (table.row_count(), table.names().len());
-                Done { model, table, rows, columns, suspicious: None, notes, reading }
+                Done { model, table, rows, columns, notes, reading }
             }
         };
         if let Some(path) = &self.output {
             save_model(&done.model, path)?;
         }
-        if let Some(path) = self.rows.as_ref().filter(|_| done.suspicious.is_none()) {
+        if let Some(path) = self.rows.as_ref().filter(|_| !done.is_streamed()) {
             write(&row_table(&done.model, &done.table)?, path)?;
         }
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
@@ -166,7 +167,7 @@ impl Fit {
             }
             true => Ok(None),
             // A pipe is read once, and at once.
-            false if !are_many(&self.tables) && !self.tables[0].is_file() => Ok(None),
+            false if self.tables.len() == 1 && is_pipe(&self.tables[0]) => Ok(None),
             false => Ok(Some(sources(&self.tables)?)),
         }
     }
@@ -192,11 +193,12 @@ impl Fit {
         };
         let options = self.streaming.options();
         let columns = self.fitting.columns();
-        let fit = fit_stream(sources, reading, &columns, recipe, control, &options, Some(&mut write_rows))?;
+        let fit =
+            fit_stream(Input::Files(sources), reading, &columns, recipe, control, &options, Some(&mut write_rows))?;
         rows.map_or(Ok(()), TableWriter::finish)?;
-        let StreamedFit { model, sample, suspicious, columns, notes } = fit;
-        let rows = model.table_rows();
-        Ok(Done { model, table: sample, rows, columns, suspicious: Some(suspicious), notes, reading: None })
+        let StreamedFit { model, sample, names, notes } = fit;
+        let (rows, columns) = (model.table_rows(), names.len());
+        Ok(Done { model, table: sample, rows, columns, notes, reading: None })
     }
 
     fn writes_to_stdout(&self) -> bool {
@@ -286,9 +288,9 @@ impl Fit {
             writeln!(out, "         but {share:.1}% where predictions are {from} to {to}")?;
         }
         what_matters(&mut out, model)?;
-        match (regression.whole(), &done.suspicious) {
-            (Some(whole), Some(labels)) => rows_of_stream(&mut out, model, whole, labels)?,
-            _ => rows(&mut out, model, &done.table)?,
+        match regression.whole() {
+            Some(whole) => rows_of_stream(&mut out, model, whole)?,
+            None => rows(&mut out, model, &done.table)?,
         }
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
@@ -313,8 +315,6 @@ pub struct Done {
     pub rows: usize,
     /// See `rows`.
     pub columns: usize,
-    /// What the suspicious rows of a streamed fit are called.
-    pub suspicious: Option<Vec<String>>,
     notes: Vec<String>,
     /// The time that reading took, if the fit did not read.
     reading: Option<Duration>,
@@ -323,10 +323,12 @@ pub struct Done {
 impl Done {
     /// The model as one of `table`.
     pub fn shown(&self) -> Cow<'_, TableModel> {
-        match self.suspicious {
-            Some(_) => Cow::Owned(self.model.of_kept_rows()),
-            None => Cow::Borrowed(&self.model),
-        }
+        if self.is_streamed() { Cow::Owned(self.model.of_kept_rows()) } else { Cow::Borrowed(&self.model) }
+    }
+
+    /// Whether the table was fitted by passes, so that `table` is some of its rows.
+    pub fn is_streamed(&self) -> bool {
+        self.model.regression().whole().is_some()
     }
 }
 
@@ -349,7 +351,7 @@ fn data(out: &mut String, name: &str, done: &Done) -> Outcome<()> {
 }
 
 /// The rows to look at of a streamed fit.
-fn rows_of_stream(out: &mut String, model: &TableModel, whole: &Whole, labels: &[String]) -> Outcome<()> {
+fn rows_of_stream(out: &mut String, model: &TableModel, whole: &Whole) -> Outcome<()> {
     if whole.flagged == 0 {
         writeln!(out, "Rows     no outliers flagged")?;
         return Ok(());
@@ -358,7 +360,7 @@ fn rows_of_stream(out: &mut String, model: &TableModel, whole: &Whole, labels: &
     writeln!(out, "Rows     {flagged} flagged; actual and predicted from the other rows:")?;
     let label = if model.encoder().id.is_some() { "id" } else { "row" };
     writeln!(out, "         {label:<20} {:>12} {:>12} {:>8}", "actual", "predicted", "s.d. off")?;
-    for (row, label) in whole.suspicious.iter().zip(labels).take(MOST_ROWS) {
+    for (row, label) in whole.suspicious.iter().zip(model.suspicious()).take(MOST_ROWS) {
         let (actual, predicted) = (short(row.actual), short(row.predicted));
         writeln!(out, "         {} {actual:>12} {predicted:>12} {:>8.1}", padded(label, 20), row.z)?;
     }

@@ -82,11 +82,10 @@ fn of_stream(has_ids: bool, whole: &Whole, labels: &[String]) -> Vec<FlaggedRow>
 
 impl<'a> Summary<'a> {
     pub fn new(done: &'a Done) -> Outcome<Self> {
-        let Done { model, table, suspicious, .. } = done;
+        let Done { model, table, .. } = done;
         let (encoder, regression): (_, &Regression) = (model.encoder(), model.regression());
         let diagnostics = regression.diagnostics();
-        let of_table = suspicious.is_none();
-        let ids = encoder.id.as_ref().filter(|_| of_table).map(|id| table.texts(id)).transpose()?;
+        let ids = encoder.id.as_ref().filter(|_| !done.is_streamed()).map(|id| table.texts(id)).transpose()?;
         let flagged = |row: usize| FlaggedRow {
             row: Some(model.rows()[row] + 1),
             id: ids.as_ref().and_then(|ids| ids[model.rows()[row]].clone()),
@@ -112,9 +111,9 @@ impl<'a> Summary<'a> {
             effects: regression.effects(),
             features: regression.design().map().bends().is_none().then(|| regression.feature_summaries()),
             noise_variance: &diagnostics.noise_variance,
-            flagged_rows: match (regression.whole(), suspicious) {
-                (Some(whole), Some(labels)) => of_stream(encoder.id.is_some(), whole, labels),
-                _ => diagnostics.flagged_rows().into_iter().map(flagged).collect(),
+            flagged_rows: match regression.whole() {
+                Some(whole) => of_stream(encoder.id.is_some(), whole, model.suspicious()),
+                None => diagnostics.flagged_rows().into_iter().map(flagged).collect(),
             },
             whole: regression.whole(),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),

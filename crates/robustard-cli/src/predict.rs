@@ -1,12 +1,13 @@
 //! `robustard predict`.
 
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use robustard::{Beyond, Control, Explanation};
 use robustard_table::{
-    ModelError, PieceReader, Table, TableError, TableModel, TablePrediction, TableWriter, load_model, read, sources,
+    ModelError, PieceReader, Table, TableError, TableModel, TablePrediction, TableWriter, is_pipe, load_model, read,
+    sources,
 };
 
 use crate::args::TableArguments;
@@ -69,7 +70,6 @@ impl Predict {
         let control = control(self.quiet, model.regression().settings().tolerance)?;
         let mut notes = Notes::default();
         let mut writer = TableWriter::create(&self.output)?;
-        let is_pipe = |path: &PathBuf| path == Path::new("-") || (path.exists() && !path.is_dir() && !path.is_file());
         if let [only] = self.tables.as_slice()
             && is_pipe(only)
         {

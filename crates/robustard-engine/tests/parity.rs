@@ -263,7 +263,8 @@ fn saved_models_predict_the_same() {
         let new = gaussian_matrix(7, columns, &mut rng(1));
         let (a, b) = (model.predict(new.as_ref()).unwrap(), back.predict(new.as_ref()).unwrap());
         assert_eq!(a, b);
-        assert_eq!(model, back);
+        // All but times, which are not saved.
+        assert!(serde_json::to_string(&back).unwrap() == text);
     }
 }
 

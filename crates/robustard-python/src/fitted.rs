@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use robustard::faer::Mat;
 use robustard::features::FeatureMap;
-use robustard::{Control, Dataset, FeatureSummary, Means, Options, Prediction, Recipe, Regression};
+use robustard::{Control, Dataset, FeatureSummary, Means, Options, Prediction, Recipe, Regression, SuspiciousRow};
 use robustard_report::{Report, Source, compared_words, noise_words, reason_words, status_words};
 use robustard_table::{
-    Column, ColumnKind, EncodeOptions, Encoder, ModelError, TableModel, load_model, model_from_bytes, model_to_bytes,
-    save_model,
+    Column, ColumnKind, EncodeOptions, Encoder, ModelError, Table, TableModel, load_model, model_from_bytes,
+    model_to_bytes, save_model,
 };
 
 use crate::frame::{Frame, view};
@@ -22,7 +22,7 @@ use crate::working::{uninterrupted, watched};
 const FEW_ROWS: usize = 64;
 
 /// The messages speak of options as the command line has them.
-fn bad_value(error: impl std::fmt::Display) -> PyErr {
+pub fn bad_value(error: impl std::fmt::Display) -> PyErr {
     let mut text = error.to_string();
     for value in ["drop", "impute"] {
         text = text.replace(&format!("--missing {value}"), &format!("missing=\"{value}\""));
@@ -65,7 +65,14 @@ pub struct Call<'py> {
     estimator: String,
 }
 
-fn run<T: Send>(
+impl Call<'_> {
+    /// The class and the parameters that the model is made by.
+    pub fn estimator(&self) -> &str {
+        &self.estimator
+    }
+}
+
+pub fn run<T: Send>(
     py: Python<'_>,
     call: &Call<'_>,
     work: impl FnOnce(&Recipe, &Control) -> Result<T, ModelError> + Send,
@@ -82,7 +89,8 @@ pub fn fit_table(py: Python<'_>, frame: &Frame, columns: &str, call: Call<'_>) -
     let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
     let table = &frame.table;
     let (fitted, interrupted) = run(py, &call, |recipe, control| TableModel::fit(table, &columns, recipe, control))?;
-    Ok(Fitted { model: fitted.model.with_estimator(&call.estimator), notes: fitted.notes, interrupted })
+    let model = fitted.model.with_estimator(&call.estimator);
+    Ok(Fitted { notes: fitted.notes, interrupted, ..Fitted::known(model) })
 }
 
 /// What the columns of numbers are called, and what is done where they are missing.
@@ -122,7 +130,7 @@ pub fn fit_numbers(
     let encoder = Encoder::of_numbers(dataset.names().to_vec(), names.target, names.weights, missing);
     let (model, interrupted) =
         run(py, &call, |recipe, control| TableModel::fit_data(encoder, &dataset, recipe, control))?;
-    Ok(Fitted { model: model.with_estimator(&call.estimator), notes: Vec::new(), interrupted })
+    Ok(Fitted { interrupted, ..Fitted::known(model.with_estimator(&call.estimator)) })
 }
 
 /// Reads a model file.
@@ -141,11 +149,27 @@ pub struct Fitted {
     /// Whether Ctrl-C came during the fit.
     #[pyo3(get)]
     interrupted: bool,
+    /// The table, if it was read here; of a fit by passes, the rows that the model keeps.
+    table: Option<Table>,
+    /// The columns of the whole table, if it was read here.
+    #[pyo3(get)]
+    table_names: Option<Vec<String>>,
 }
 
 impl Fitted {
     fn known(model: TableModel) -> Self {
-        Self { model, notes: Vec::new(), interrupted: false }
+        Self { model, notes: Vec::new(), interrupted: false, table: None, table_names: None }
+    }
+
+    /// A model of a table that was read here.
+    pub fn of_table(
+        model: TableModel,
+        table: Table,
+        names: Vec<String>,
+        notes: Vec<String>,
+        interrupted: bool,
+    ) -> Self {
+        Self { model, notes, interrupted, table: Some(table), table_names: Some(names) }
     }
 
     fn regression(&self) -> &Regression {
@@ -358,6 +382,31 @@ impl Fitted {
     #[getter]
     fn table_rows(&self) -> usize {
         self.model.table_rows()
+    }
+
+    /// How many rows were fitted, by passes; None if all were in memory.
+    #[getter]
+    fn streamed_rows(&self) -> Option<u64> {
+        self.regression().whole().map(|whole| whole.rows)
+    }
+
+    /// The most suspicious rows of a table that was fitted by passes: their numbers in the table, and what is known of them.
+    fn suspicious<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let Some(whole) = self.regression().whole() else { return Ok(None) };
+        let rows = &whole.suspicious;
+        let of = |value: fn(&SuspiciousRow) -> f64| rows.iter().map(value).collect::<Vec<f64>>();
+        let dict = PyDict::new(py);
+        dict.set_item("label", self.model.suspicious())?;
+        dict.set_item("is_id", self.model.encoder().id.is_some())?;
+        for (name, values) in [
+            ("actual", of(|row| row.actual)),
+            ("predicted", of(|row| row.predicted)),
+            ("z", of(|row| row.z)),
+            ("outlier_probability", of(|row| row.outlier_probability.unwrap_or(f64::NAN))),
+        ] {
+            dict.set_item(name, values.into_pyarray(py))?;
+        }
+        Ok(Some(dict))
     }
 
     /// Places, among the fitted rows, of those that were set aside as gross errors.
@@ -594,16 +643,25 @@ impl Fitted {
         Ok((py.get_type::<Self>().getattr("from_bytes")?, PyTuple::new(py, [bytes])?))
     }
 
-    /// The page about the fit; the table must be that of the fit.
-    fn report(&self, py: Python<'_>, frame: &Frame, source: &str, threads: usize) -> PyResult<String> {
+    /// The page about the fit; the table must be that of the fit, and is not needed if it was read here.
+    fn report(&self, py: Python<'_>, frame: Option<&Frame>, source: &str, threads: usize) -> PyResult<String> {
+        let source = Source { name: source, reading: None };
         let page = uninterrupted(py, threads, |control| {
-            if !self.model.was_fitted_to(&frame.table).map_err(|error| error.to_string())? {
-                return Err(
-                    "this is not the table that the model was fitted to; give X and y as they were in fit".to_owned()
-                );
+            let page = |model: &TableModel, table: &Table| {
+                Ok(Report::new(model, table, source, control).map_err(|error| error.to_string())?.html())
+            };
+            match (frame, &self.table) {
+                (Some(frame), _) if self.model.was_fitted_to(&frame.table).map_err(|error| error.to_string())? => {
+                    page(&self.model, &frame.table)
+                }
+                (Some(_), _) => {
+                    Err("this is not the table that the model was fitted to; give X and y as they were in fit"
+                        .to_owned())
+                }
+                (None, Some(table)) if self.regression().whole().is_some() => page(&self.model.of_kept_rows(), table),
+                (None, Some(table)) => page(&self.model, table),
+                (None, None) => Err("the model does not have its table; give X and y as in fit".to_owned()),
             }
-            let source = Source { name: source, reading: None };
-            Ok(Report::new(&self.model, &frame.table, source, control).map_err(|error| error.to_string())?.html())
         });
         page?.map_err(bad_value)
     }

@@ -38,6 +38,21 @@ pub fn view<'a>(matrix: &'a PyReadonlyArray2<'_, f64>) -> PyResult<MatRef<'a, f6
     Ok(unsafe { MatRef::from_raw_parts(values.as_ptr(), rows, columns, row_stride, column_stride) })
 }
 
+fn failed(error: arrow_schema::ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// The batches of an object with the Arrow stream interface.
+pub fn reader(source: &Bound<'_, PyAny>) -> PyResult<RecordBatchStreamReader> {
+    let capsule = source.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("not an Arrow stream"))?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    // The capsule's name promises what it points to; reading moves the stream out and leaves it released.
+    #[allow(unsafe_code)]
+    let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
+    reader.map_err(failed)
+}
+
 /// A column as it comes from Python: numbers, or texts with gaps.
 #[derive(FromPyObject)]
 enum Values<'py> {
@@ -89,14 +104,7 @@ impl Frame {
     /// What an object with the Arrow stream interface holds, numbers without a copy; its columns take the names.
     #[staticmethod]
     fn from_arrow(names: Vec<String>, source: &Bound<'_, PyAny>, categories: Vec<String>) -> PyResult<Self> {
-        let capsule = source.call_method0("__arrow_c_stream__")?;
-        let capsule = capsule.cast::<PyCapsule>().map_err(|_| PyTypeError::new_err("not an Arrow stream"))?;
-        let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-        // The capsule's name promises what it points to; reading moves the stream out and leaves it released.
-        #[allow(unsafe_code)]
-        let reader = unsafe { RecordBatchStreamReader::from_raw(pointer.as_ptr().cast::<FFI_ArrowArrayStream>()) };
-        let failed = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
-        let (table, categories) = Table::from_batches(&names, reader.map_err(failed)?, &categories).map_err(failed)?;
+        let (table, categories) = Table::from_batches(&names, reader(source)?, &categories).map_err(failed)?;
         Ok(Self { table, categories })
     }
 

@@ -2,6 +2,7 @@
 
 mod fitted;
 mod frame;
+mod streaming;
 mod working;
 
 use pyo3::prelude::*;
@@ -13,6 +14,8 @@ mod _robustard {
     use super::fitted::{Fitted, fit_numbers, fit_table, load, option_names};
     #[pymodule_export]
     use super::frame::Frame;
+    #[pymodule_export]
+    use super::streaming::{fit_batches, fit_files};
     use super::*;
 
     #[pymodule_init]

@@ -60,6 +60,10 @@ impl Watch {
         let latest = &mut state.latest;
         match progress {
             Progress::Stage(stage) => *latest = Latest { stage: stage.to_string(), ..Latest::default() },
+            Progress::Pass { pass, seen, rows, .. } => {
+                let what = pass.map_or_else(|| "diagnosing rows".to_owned(), |pass| format!("pass {pass}"));
+                *latest = Latest { stage: format!("{what}, {seen} of {rows} rows"), ..Latest::default() };
+            }
             Progress::Iteration(record) => (latest.record, latest.is_shown) = (Some(*record), false),
             _ => {}
         }

@@ -23,6 +23,13 @@ pub enum TableError {
     Cache { path: String, reason: String },
     #[error("the checkpoint {path} cannot be used: {reason}")]
     Checkpoint { path: String, reason: String },
+    #[error("a cache folder and a checkpoint need files to go back to; write the batches to a file first")]
+    NeedsFiles,
+    #[error(
+        "the column '{column}' holds numbers at first and text later, and these batches can be read only once; say that it is a \
+         category, or give a file or a dataset"
+    )]
+    ReadOnce { column: String },
     #[error("cannot write {path}: {reason}")]
     Write { path: String, reason: String },
     #[error("{path} is empty; give a table with a header and at least one row")]

@@ -5,6 +5,7 @@
 //! regression together with all that it needs to predict another table. [`samples`] has small tables to try it on.
 
 mod csv;
+mod diagnosis;
 mod encode;
 mod error;
 mod fields;
@@ -18,6 +19,7 @@ mod table;
 mod write;
 
 pub use arrow_array::ArrayRef;
+pub use diagnosis::{row_table, rows_of};
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::{TableError, io_words};
 pub use file::{ModelFileError, load_model, model_from_bytes, model_to_bytes, save_model};
@@ -27,8 +29,8 @@ pub use model::{
 };
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use stream::{
-    PieceReader, ShowRows, Source, StreamOptions, StreamedFit, are_many, diagnose_files, fit_stream, memory_needed,
-    read_all, sources,
+    Batches, Input, PieceReader, ShowRows, Source, StreamOptions, StreamedFit, diagnose_files, fit_stream, is_pipe,
+    read_sources, sources,
 };
 pub use table::Table;
 pub use write::{TableWriter, write, write_whole};

@@ -65,6 +65,9 @@ pub struct TableModel {
     fingerprint: Fingerprint,
     /// What the model was made by, if it is to come back as that.
     estimator: Option<String>,
+    /// What the suspicious rows of a table that was fitted by passes are called: their ids, or their numbers counted from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    suspicious: Vec<String>,
 }
 
 /// Tells a table from others by the numbers that went into the fit.
@@ -259,7 +262,8 @@ impl TableModel {
         let regression = robustard::fit(dataset, recipe, control)?;
         let fingerprint = Fingerprint::of(dataset);
         let table_rows = dataset.row_count();
-        Ok(Self { encoder, regression, rows: (0..table_rows).collect(), table_rows, fingerprint, estimator: None })
+        let rows = (0..table_rows).collect();
+        Ok(Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious: Vec::new() })
     }
 
     /// A model of files that were fitted by passes over their rows, of which it keeps some.
@@ -269,8 +273,14 @@ impl TableModel {
         rows: Vec<usize>,
         table_rows: usize,
         fingerprint: Fingerprint,
+        suspicious: Vec<String>,
     ) -> Self {
-        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None }
+        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious }
+    }
+
+    /// What the rows of [`robustard::Whole::suspicious`] are called: their ids, or their numbers in the table, counted from 1.
+    pub fn suspicious(&self) -> &[String] {
+        &self.suspicious
     }
 
     /// The same as a model of the table of the rows that it keeps.
@@ -394,7 +404,8 @@ impl TableModel {
         self.regression.check()?;
         let agree = self.encoder.names().len() == self.regression.design().input_names().len()
             && self.rows.len() == self.regression.row_count()
-            && self.rows.iter().all(|&row| row < self.table_rows);
+            && self.rows.iter().all(|&row| row < self.table_rows)
+            && self.suspicious.len() == self.regression.whole().map_or(0, |whole| whole.suspicious.len());
         if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
     }
 }

@@ -2,7 +2,9 @@
 
 use robustard::{Control, Dataset, Recipe, Regression};
 use robustard_table::samples::{GIANTS, STARS};
-use robustard_table::{EncodeOptions, ReadOptions, Table, TableModel, load_model, read_bytes, save_model};
+use robustard_table::{
+    EncodeOptions, ReadOptions, Table, TableModel, load_model, model_to_bytes, read_bytes, save_model,
+};
 
 fn table(text: String) -> Table {
     read_bytes(text.into_bytes(), "t", &ReadOptions::default()).unwrap()
@@ -35,7 +37,7 @@ fn a_choice_is_kept_in_the_model_file() {
     save_model(&model, &path).unwrap();
     let back = load_model(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(back, model);
+    assert!(model_to_bytes(&back).unwrap() == model_to_bytes(&model).unwrap());
     assert_eq!(back.regression().selection(), model.regression().selection());
     let [a, b] = [&model, &back].map(|model| model.predict(&table, &Control::new()).unwrap().values);
     assert_eq!(a, b);

@@ -26,6 +26,11 @@ fn table(text: &str) -> Table {
     read_bytes(text.as_bytes().to_vec(), "t.csv", &ReadOptions::default()).unwrap()
 }
 
+/// Whether two models are one, but for the times that their fits took.
+fn is_same(a: &TableModel, b: &TableModel) -> bool {
+    model_to_bytes(a).unwrap() == model_to_bytes(b).unwrap()
+}
+
 fn price() -> EncodeOptions {
     EncodeOptions { id: Some("name".into()), ..EncodeOptions::new("price") }
 }
@@ -87,7 +92,7 @@ fn every_kind_of_features_predicts_and_is_saved() {
         let path = folder.join("model.robustard");
         save_model(&model, &path).unwrap();
         let back = load_model(&path).unwrap();
-        assert_eq!(back, model, "{features}");
+        assert!(is_same(&back, &model), "{features}");
         let [a, b] = [&model, &back].map(|model| model.predict(&table, &Control::new()).unwrap().values);
         assert_eq!(a, b, "{features}");
         assert_eq!(a.interval(0.9).unwrap(), b.interval(0.9).unwrap(), "{features}");
@@ -146,7 +151,7 @@ fn dropped_rows_are_known_after_loading() {
         assert_eq!(back.estimator(), Some("ARDRegression"));
         assert_eq!(back.regression().diagnostics().actual.len(), 36);
         assert!(back.was_fitted_to(&table).unwrap());
-        assert_eq!(back, model);
+        assert!(is_same(&back, &model));
     }
     let plain = fit(&table, &columns, &recipe("linear")).model;
     assert_eq!(model_from_bytes(&model_to_bytes(&plain).unwrap()).unwrap().estimator(), None);
@@ -169,7 +174,7 @@ fn models_with_numbers_that_are_not_finite_are_not_saved() {
             };
             match save_model(&fitted.model, &path) {
                 Ok(()) => {
-                    assert_eq!(load_model(&path).unwrap(), fitted.model, "1e{exponent}");
+                    assert!(is_same(&load_model(&path).unwrap(), &fitted.model), "1e{exponent}");
                     std::fs::remove_file(&path).unwrap();
                 }
                 Err(error) => {

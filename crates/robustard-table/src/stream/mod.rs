@@ -3,6 +3,8 @@
 mod cache;
 mod checkpoint;
 mod pieces;
+#[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
+mod remote;
 mod rows;
 mod scan;
 mod sources;
@@ -15,23 +17,42 @@ use sha2::{Digest, Sha256};
 
 use self::cache::{Cache, CacheWriter, clean};
 use self::checkpoint::Checkpoint;
+pub use self::pieces::{Batches, Input};
 use self::pieces::{Piece, Pieces};
 use self::rows::{CachedRows, Looked};
 use self::scan::{Mixed, Scan, scan};
-pub use self::sources::{Source, are_many, memory_needed, sources};
+use self::sources::memory_needed;
+pub use self::sources::{Source, is_pipe, sources};
 use crate::encode::{EncodeOptions, Encoder, median};
 use crate::error::{TableError, io_words};
 use crate::model::{ModelError, TableModel};
-use crate::read::ReadOptions;
+use crate::read::{ReadOptions, read};
 use crate::table::Table;
 
-/// Where a streamed fit keeps what does not fit in memory.
+/// When a fit is streamed, and where it keeps what does not fit in memory.
 #[derive(Debug, Clone, Default)]
 pub struct StreamOptions {
+    /// Bytes that a fit in memory may take [default: half of what is free].
+    pub memory: Option<u64>,
     /// A folder for the cache, where it stays for the next fit of the same files; else a temporary file without a name.
     pub cache: Option<PathBuf>,
     /// Written after each pass; a fit that was killed goes on from it.
     pub checkpoint: Option<PathBuf>,
+}
+
+impl StreamOptions {
+    /// Whether files are fitted by passes: if they take more than the memory, or if something is asked for that only passes have.
+    pub fn streams(&self, sources: &[Source]) -> bool {
+        let limit = self.memory.or_else(|| free_memory().map(|free| free / 2));
+        self.cache.is_some() || self.checkpoint.is_some() || limit.is_some_and(|limit| memory_needed(sources) > limit)
+    }
+}
+
+/// Bytes that are free, if the system says so.
+fn free_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| 1024 * kibibytes)
 }
 
 /// What a streamed fit gives back.
@@ -41,10 +62,8 @@ pub struct StreamedFit {
     pub model: TableModel,
     /// Its sample of the table: the rows that it keeps.
     pub sample: Table,
-    /// The ids of the suspicious rows that it remembers, or their numbers in the table, counted from 1.
-    pub suspicious: Vec<String>,
-    /// Number of columns of the table.
-    pub columns: usize,
+    /// The columns of the table.
+    pub names: Vec<String>,
     /// Things to tell the user.
     pub notes: Vec<String>,
 }
@@ -61,7 +80,7 @@ pub struct PieceReader<'s> {
 impl<'s> PieceReader<'s> {
     /// From the first row on.
     pub fn new(sources: &'s [Source], reading: &ReadOptions) -> Self {
-        Self { pieces: Pieces::new(sources, reading), rows: 0 }
+        Self { pieces: Pieces::new(Input::Files(sources), reading), rows: 0 }
     }
 
     /// The next rows, and how many came before them; none at the end.
@@ -75,9 +94,17 @@ impl<'s> PieceReader<'s> {
     }
 }
 
+/// The table in files, which are read at once.
+pub fn read_sources(sources: &[Source], reading: &ReadOptions) -> Result<Table, TableError> {
+    match sources {
+        [one] if one.is_whole() => read(&one.path, reading),
+        _ => read_all(sources, reading),
+    }
+}
+
 /// All rows of files as one table. Columns that hold numbers in some files and text in others hold text.
-pub fn read_all(sources: &[Source], reading: &ReadOptions) -> Result<Table, TableError> {
-    let mut pieces = Pieces::new(sources, reading);
+fn read_all(sources: &[Source], reading: &ReadOptions) -> Result<Table, TableError> {
+    let mut pieces = Pieces::new(Input::Files(sources), reading);
     let mut tables = Vec::new();
     while let Some(Piece { table, source }) = pieces.next()? {
         tables.push((table, sources[source].name()));
@@ -89,9 +116,9 @@ pub fn read_all(sources: &[Source], reading: &ReadOptions) -> Result<Table, Tabl
     }
 }
 
-/// Fits the rows of files without having them all in memory.
+/// Fits the rows of a table without having them all in memory.
 pub fn fit_stream(
-    sources: &[Source],
+    input: Input<'_>,
     reading: &ReadOptions,
     columns: &EncodeOptions,
     recipe: &Recipe,
@@ -99,9 +126,12 @@ pub fn fit_stream(
     options: &StreamOptions,
     mut show: Option<&mut ShowRows<'_>>,
 ) -> Result<StreamedFit, ModelError> {
-    let task = fingerprint(sources, reading, columns)?;
+    let task = fingerprint(input, reading, columns)?;
+    if matches!(input, Input::Batches(_)) && (options.cache.is_some() || options.checkpoint.is_some()) {
+        return Err(TableError::NeedsFiles.into());
+    }
     control.tell(Progress::Stage(&Stage::Reading));
-    let (cache, scan) = cached(sources, reading, columns, options, &task, control)?;
+    let (cache, scan) = cached(input, reading, columns, options, &task, control)?;
     let encoder = encoder(&cache, &scan, columns)?;
     let mut rows = CachedRows::new(cache, &scan, &encoder);
     let Looked { moments, sample, drawn, fingerprint, without_weight, with_missing } =
@@ -143,7 +173,7 @@ pub fn fit_stream(
         // There is nothing to go on with.
         let _ = std::fs::remove_file(path);
     }
-    sources.iter().try_for_each(Source::check)?;
+    input.files().iter().try_for_each(Source::check)?;
     let suspicious: Vec<u64> =
         regression.whole().iter().flat_map(|whole| &whole.suspicious).map(|row| row.row).collect();
     let suspicious = rows.labels_of(&suspicious)?;
@@ -151,8 +181,8 @@ pub fn fit_stream(
     let ids = rows.labels_of(&drawn.iter().map(|row| row.fitted).collect::<Vec<u64>>())?;
     let table = encoder.decode(&sample, &ids);
     let kept = drawn.iter().map(|row| row.of_table).collect();
-    let model = TableModel::of_stream(encoder, regression, kept, table_rows, fingerprint);
-    Ok(StreamedFit { model, sample: table, suspicious, columns: scan.names.len(), notes })
+    let model = TableModel::of_stream(encoder, regression, kept, table_rows, fingerprint, suspicious);
+    Ok(StreamedFit { model, sample: table, names: scan.names, notes })
 }
 
 /// Shows the diagnoses of the rows of files that a model was fitted to by passes, partition by partition.
@@ -173,9 +203,10 @@ pub fn diagnose_files(
         missing: encoder.missing,
         ..EncodeOptions::new(&encoder.target)
     };
-    let task = fingerprint(sources, reading, &columns)?;
+    let input = Input::Files(sources);
+    let task = fingerprint(input, reading, &columns)?;
     control.tell(Progress::Stage(&Stage::Reading));
-    let (cache, scan) = cached(sources, reading, &columns, &StreamOptions::default(), &task, control)?;
+    let (cache, scan) = cached(input, reading, &columns, &StreamOptions::default(), &task, control)?;
     let mut rows = CachedRows::new(cache, &scan, encoder);
     let looked = control.run(|| rows.look(encoder, 0, control))?;
     if looked.fingerprint != *model.fingerprint() {
@@ -192,8 +223,8 @@ pub fn diagnose_files(
 }
 
 /// What is read and how, in words: two fits with the same can share a cache.
-fn fingerprint(sources: &[Source], reading: &ReadOptions, columns: &EncodeOptions) -> Result<String, TableError> {
-    let whole: std::io::Result<Vec<Source>> = sources.iter().map(Source::absolute).collect();
+fn fingerprint(input: Input<'_>, reading: &ReadOptions, columns: &EncodeOptions) -> Result<String, TableError> {
+    let whole: std::io::Result<Vec<Source>> = input.files().iter().map(Source::absolute).collect();
     let whole = whole.map_err(|error| TableError::Read { path: ".".to_owned(), reason: io_words(&error) })?;
     let parts = [
         serde_json::to_string(&whole).unwrap_or_default(),
@@ -204,9 +235,9 @@ fn fingerprint(sources: &[Source], reading: &ReadOptions, columns: &EncodeOption
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The cache of these files: the one that is kept, if there is one, or a new one.
+/// The cache of a table: the one that is kept, if there is one, or a new one.
 fn cached(
-    sources: &[Source],
+    input: Input<'_>,
     reading: &ReadOptions,
     columns: &EncodeOptions,
     options: &StreamOptions,
@@ -239,15 +270,18 @@ fn cached(
         // Without a name, so that nothing is left behind whatever happens.
         let file = tempfile::tempfile_in(&folder).map_err(failed)?;
         let shown = folder.join("(temporary cache)");
-        let files = sources.len();
+        let files = input.files().len().max(1);
         let tell = |rows: u64, source: usize| {
             control.tell(Progress::Share(source as f64 / files as f64));
             if control.is_stopped() { Err(TableError::Stopped { rows }) } else { Ok(()) }
         };
         let make = |numbers: &[String], texts: Option<&str>| CacheWriter::new(file, &shown, numbers, texts);
-        let outcome = control.run(|| scan(sources, reading, columns, &text, make, tell));
+        let outcome = control.run(|| scan(input, reading, columns, &text, make, tell));
         let (scanned, writer) = match outcome {
             Err(TableError::Stopped { .. }) => return Err(robustard::Error::Stopped.into()),
+            Err(TableError::ReadOnce { .. }) => {
+                return Err(TableError::ReadOnce { column: text.pop().unwrap_or_default() }.into());
+            }
             Err(error) => return Err(error.into()),
             Ok(Ok(found)) => found,
             Ok(Err(Mixed(column))) => {

@@ -2,11 +2,14 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::path::Path;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use tempfile::NamedTempFile;
 
+use super::remote;
 use super::sources::{Source, is_parquet};
 use crate::csv;
 use crate::error::{TableError, io_words};
@@ -21,44 +24,95 @@ const BYTES: usize = 1 << 25;
 /// The first bytes of a text, by which delimiter and header are found out.
 const FIRST_BYTES: usize = 1 << 20;
 
-/// Some rows of a file.
+/// What batches that are not in a file are called in messages.
+const BATCHES_NAME: &str = "the stream of batches";
+
+/// Record batches, one after the other.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+/// Where the rows of a table come from.
+#[derive(Clone, Copy)]
+pub enum Input<'s> {
+    /// Files, one after the other.
+    Files(&'s [Source]),
+    /// Batches with the same columns, from the first one on each time they are asked for; none if they cannot be read again.
+    Batches(&'s (dyn Fn() -> Result<Option<Batches>, TableError> + Sync)),
+}
+
+impl Input<'_> {
+    /// The files, if there are any.
+    pub(super) fn files(&self) -> &[Source] {
+        match self {
+            Self::Files(sources) => sources,
+            Self::Batches(_) => &[],
+        }
+    }
+
+    /// What one of the files is called in messages, or what takes its place.
+    pub(super) fn name(&self, source: usize) -> String {
+        self.files().get(source).map_or_else(|| BATCHES_NAME.to_owned(), Source::name)
+    }
+}
+
+/// Some rows.
 pub(super) struct Piece {
     pub table: Table,
     /// The file.
     pub source: usize,
 }
 
-/// The rows of files, in order.
+/// The rows of a table, in order.
 pub(super) struct Pieces<'s> {
-    sources: &'s [Source],
+    input: Input<'s>,
     options: ReadOptions,
     next: usize,
     reader: Option<Reader>,
+    /// The copy of a remote file that is being read.
+    copy: Option<NamedTempFile>,
 }
 
 enum Reader {
     Parquet(ParquetRecordBatchReader),
-    Arrow(Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>),
+    Arrow(Batches),
     Text(TextReader),
 }
 
 impl<'s> Pieces<'s> {
-    pub fn new(sources: &'s [Source], options: &ReadOptions) -> Self {
-        Self { sources, options: options.clone(), next: 0, reader: None }
+    pub fn new(input: Input<'s>, options: &ReadOptions) -> Self {
+        Self { input, options: options.clone(), next: 0, reader: None, copy: None }
+    }
+
+    /// A reader of what comes next; none at the end.
+    fn open(&mut self) -> Result<Option<Reader>, TableError> {
+        match self.input {
+            Input::Files(sources) => {
+                let Some(source) = sources.get(self.next) else { return Ok(None) };
+                source.check()?;
+                self.copy = if source.is_remote() { Some(remote::fetch(source)?) } else { None };
+                let path = self.copy.as_ref().map_or(source.path.as_path(), |copy| copy.path());
+                open(path, source, &self.options).map(Some)
+            }
+            Input::Batches(open) if self.next == 0 => {
+                open()?.map(Reader::Arrow).map(Some).ok_or(TableError::ReadOnce { column: String::new() })
+            }
+            Input::Batches(_) => Ok(None),
+        }
     }
 
     /// The next rows; none at the end.
     pub fn next(&mut self) -> Result<Option<Piece>, TableError> {
         loop {
             let Some(reader) = &mut self.reader else {
-                let Some(source) = self.sources.get(self.next) else { return Ok(None) };
-                source.check()?;
-                self.reader = Some(open(source, &self.options)?);
+                self.reader = self.open()?;
+                if self.reader.is_none() {
+                    return Ok(None);
+                }
                 self.next += 1;
                 continue;
             };
             let source = self.next - 1;
-            let name = self.sources[source].name();
+            let name = self.input.name(source);
+            let file = self.input.files().get(source);
             let table = match reader {
                 Reader::Parquet(batches) => next_batch(batches, &name, Kind::Parquet)?,
                 Reader::Arrow(batches) => next_batch(batches, &name, Kind::Arrow)?,
@@ -66,13 +120,16 @@ impl<'s> Pieces<'s> {
             };
             match table {
                 Some(table) if table.row_count() > 0 => {
-                    let table = with_partitions(table, &self.sources[source].partitions);
+                    let table = match file {
+                        Some(file) => with_partitions(table, &file.partitions),
+                        None => table,
+                    };
                     return Ok(Some(Piece { table, source }));
                 }
                 Some(_) => {}
                 None => {
                     // What changed while it was read may be half of this and half of that.
-                    self.sources[source].check()?;
+                    file.map_or(Ok(()), Source::check)?;
                     self.reader = None;
                 }
             }
@@ -103,15 +160,16 @@ fn next_batch(
     Table::new(batch, name, &Reading::default()).map(Some)
 }
 
-fn open(source: &Source, options: &ReadOptions) -> Result<Reader, TableError> {
+/// A reader of the file at `path`, which is `source` or a copy of it.
+fn open(path: &Path, source: &Source, options: &ReadOptions) -> Result<Reader, TableError> {
     let name = source.name();
     let failed = |error: std::io::Error| TableError::Read { path: name.clone(), reason: io_words(&error) };
     let malformed = |kind: Kind| {
         let name = name.clone();
         move |error: ArrowError| read::malformed(&name, kind, &error)
     };
-    let file = || File::open(&source.path).map_err(failed);
-    if is_parquet(&source.path).map_err(failed)? {
+    let file = || File::open(path).map_err(failed);
+    if is_parquet(path).map_err(failed)? {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file()?);
         let builder = builder.map_err(|error| malformed(Kind::Parquet)(error.into()))?;
         let reader = builder.with_batch_size(ROWS).build().map_err(|error| malformed(Kind::Parquet)(error.into()))?;

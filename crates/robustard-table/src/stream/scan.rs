@@ -5,8 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheWriter;
-use super::pieces::{Piece, Pieces};
-use super::sources::Source;
+use super::pieces::{Input, Piece, Pieces};
 use crate::encode::{ColumnFacts, EncodeOptions, Facts, MOST_LEVELS, level_texts};
 use crate::error::TableError;
 use crate::read::ReadOptions;
@@ -153,7 +152,7 @@ pub(super) struct Scanner<'o> {
 
 /// Looks at all rows and writes them to a cache, which `open` makes once the columns are known. `tell` is told of each piece.
 pub(super) fn scan(
-    sources: &[Source],
+    input: Input<'_>,
     reading: &ReadOptions,
     options: &EncodeOptions,
     text: &[String],
@@ -161,16 +160,13 @@ pub(super) fn scan(
     mut tell: impl FnMut(u64, usize) -> Result<(), TableError>,
 ) -> Result<Result<(Scan, CacheWriter), Mixed>, TableError> {
     let reading = ReadOptions { text_columns: [reading.text_columns.as_slice(), text].concat(), ..reading.clone() };
-    let mut pieces = Pieces::new(sources, &reading);
-    let Some(mut piece) = pieces.next()? else {
-        let path = sources.first().map_or_else(String::new, Source::name);
-        return Err(TableError::NoRows { path });
-    };
+    let mut pieces = Pieces::new(input, &reading);
+    let Some(mut piece) = pieces.next()? else { return Err(TableError::NoRows { path: input.name(0) }) };
     let mut scanner = Scanner::new(options, text, &piece.table)?;
     let mut writer = open(&scanner.cached(), options.id.as_deref())?;
     loop {
         let Piece { table, source } = piece;
-        let name = sources[source].name();
+        let name = input.name(source);
         match scanner.add(&table, &name)? {
             Ok(numbers) => {
                 let ids = options.id.as_ref().map(|id| table.texts(id)).transpose()?;

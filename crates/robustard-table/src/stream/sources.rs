@@ -5,6 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 
+use super::remote;
 use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind, PARQUET_MAGIC};
 
@@ -16,11 +17,14 @@ const PARQUET_INFLATION: u64 = 3;
 /// A file of a table, as it was when it was first looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Where it is.
+    /// Where it is: a path, or the address of a remote file.
     pub path: PathBuf,
     bytes: u64,
     /// Nanoseconds since 1970.
     modified: u128,
+    /// What a server calls this version of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<String>,
     /// Columns that the names of its folders give: `year=2024` (Hive's partitions).
     pub(super) partitions: Vec<(String, String)>,
 }
@@ -28,23 +32,50 @@ pub struct Source {
 impl Source {
     /// A file.
     pub fn new(path: &Path) -> Result<Self, TableError> {
+        if let Some(address) = address_of(path) {
+            return remote::source(address);
+        }
         let failed =
             |error: std::io::Error| TableError::Read { path: path.display().to_string(), reason: io_words(&error) };
         let metadata = path.metadata().map_err(failed)?;
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Ok(Self::of_parts(path.to_owned(), metadata.len(), modified.map_or(0, |time| time.as_nanos()), None))
+    }
+
+    /// A file of which this is known.
+    pub(super) fn of_parts(path: PathBuf, bytes: u64, modified: u128, tag: Option<String>) -> Self {
         let folders = path.parent().into_iter().flat_map(Path::iter).filter_map(|part| part.to_str());
         let partition = |part: &str| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(Self {
-            path: path.to_owned(),
-            bytes: metadata.len(),
-            modified: modified.map_or(0, |time| time.as_nanos()),
-            partitions: folders.filter_map(partition).filter(|(name, _)| !name.is_empty()).collect(),
-        })
+        let partitions = folders.filter_map(partition).filter(|(name, _)| !name.is_empty()).collect();
+        Self { path, bytes, modified, tag, partitions }
+    }
+
+    /// Whether it is not on this machine.
+    pub(super) fn is_remote(&self) -> bool {
+        address_of(&self.path).is_some()
+    }
+
+    /// Its size.
+    #[cfg(feature = "remote")]
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What a server calls this version of it.
+    #[cfg(feature = "remote")]
+    pub(super) fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// Whether it can be read at once where it is, and has all its columns in it.
+    pub(super) fn is_whole(&self) -> bool {
+        self.partitions.is_empty() && !self.is_remote()
     }
 
     /// The same wherever the program is started.
     pub(super) fn absolute(&self) -> std::io::Result<Self> {
-        Ok(Self { path: std::path::absolute(&self.path)?, ..self.clone() })
+        let path = if self.is_remote() { self.path.clone() } else { std::path::absolute(&self.path)? };
+        Ok(Self { path, ..self.clone() })
     }
 
     /// Its name in messages.
@@ -71,7 +102,7 @@ impl Source {
 }
 
 /// About how many bytes a fit in memory takes: the table, the numbers made of it and what is worked out for each row.
-pub fn memory_needed(sources: &[Source]) -> u64 {
+pub(super) fn memory_needed(sources: &[Source]) -> u64 {
     const COPIES: u64 = 4;
     sources.iter().map(Source::size_in_memory).sum::<u64>().saturating_mul(COPIES)
 }
@@ -81,7 +112,9 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, TableError> {
     let mut found = Vec::new();
     for argument in arguments {
         let before = found.len();
-        if argument.is_dir() {
+        if let Some(address) = address_of(argument) {
+            found.extend(remote::sources(address)?);
+        } else if argument.is_dir() {
             let mut files = Vec::new();
             files_below(argument, &mut files)?;
             files.sort();
@@ -109,12 +142,18 @@ pub fn sources(arguments: &[PathBuf]) -> Result<Vec<Source>, TableError> {
     Ok(found)
 }
 
-/// Whether arguments mean more than one file that can be read at once.
-pub fn are_many(arguments: &[PathBuf]) -> bool {
-    match arguments {
-        [one] => one.is_dir() || (!one.exists() && has_wildcards(one)),
-        _ => true,
-    }
+/// The address of a remote file; none if this is a path.
+fn address_of(path: &Path) -> Option<&str> {
+    path.to_str().filter(|text| text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.len() > 1 && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Whether a table comes once, through standard input or another pipe.
+pub fn is_pipe(path: &Path) -> bool {
+    path == Path::new("-") || (path.exists() && !path.is_dir() && !path.is_file())
 }
 
 fn has_wildcards(path: &Path) -> bool {
