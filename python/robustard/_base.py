@@ -94,7 +94,11 @@ class Regression(Core):
         suspicious = self._fitted.suspicious()
         if suspicious is not None:
             labels = suspicious["label"]
-            rows = {"id": np.array(labels, dtype=object)} if suspicious["is_id"] else {"row": np.array(labels, dtype=np.intp) - 1}
+            rows = (
+                {"id": np.array(labels, dtype=object)}
+                if suspicious["is_id"]
+                else {"row": np.array(labels, dtype=np.intp) - 1}
+            )
             issues = np.ones(len(labels), dtype=bool)
             known = _label_issues(suspicious, issues, diagnosis["threshold"], suspicious["predicted"])
             return _frames.make(None, {**rows, **known})

@@ -227,7 +227,9 @@ class Core(Data):
     def _fit_stream(self, X: Any, y: Any, sample_weight: Any, given: dict[str, Any]) -> Fitted:
         target = given["target"]
         if y is not None:
-            raise ValueError("a table of files or batches has its target: give the name of its column as target, and no y")
+            raise ValueError(
+                "a table of files or batches has its target: give the name of its column as target, and no y"
+            )
         if not isinstance(target, str):
             raise ValueError("the table has the target, too: say which column to predict, for example target='price'")
         if not isinstance(sample_weight, (str, type(None))):

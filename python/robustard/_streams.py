@@ -66,7 +66,9 @@ def opened(X: Any) -> Iterator[Stream]:
     if paths is not None:
         yield Stream(paths, None, [])
     elif kind == "lazy":
-        categories = [name for name, dtype in X.collect_schema().items() if str(dtype).startswith(("Categorical", "Enum"))]
+        categories = [
+            name for name, dtype in X.collect_schema().items() if str(dtype).startswith(("Categorical", "Enum"))
+        ]
         with tempfile.TemporaryDirectory(prefix="robustard-") as folder:
             path = os.path.join(folder, "table.arrow")
             X.sink_ipc(path, compression="uncompressed")
