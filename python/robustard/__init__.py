@@ -18,5 +18,6 @@ from ._files import load
 from ._joint import JointARD
 from ._robustard import __version__
 from ._rvm import RVM
+from ._streams import partial_sums
 
-__all__ = ["RVM", "ARDRegression", "EffectiveSupport", "JointARD", "LeaveOneOut", "__version__", "load"]
+__all__ = ["RVM", "ARDRegression", "EffectiveSupport", "JointARD", "LeaveOneOut", "__version__", "load", "partial_sums"]

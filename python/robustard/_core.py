@@ -19,9 +19,11 @@ from . import _frames
 from ._calls import Progress, description, to_json
 from ._data import Data, Floats, is_matrix
 from ._robustard import Fitted, Frame, fit_numbers, fit_table
-from ._streams import is_stream, names_only, opened, path_or_none, size
+from ._streams import Stream, is_stream, names_only, opened, path_or_none, size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from typing_extensions import Self
 
     from ._robustard import Call, Names, Streaming
@@ -136,25 +138,76 @@ class Core(Data):
         >>> model.status_
         'converged'
         """
-        before = dict(self.__dict__)
         given = {"target": target, "memory": memory, "cache": cache, "checkpoint": checkpoint, "rows": rows}
-        try:
+
+        def fitted() -> Fitted:
             if is_stream(X):
-                fitted = self._fit_stream(X, y, sample_weight, given)
-            else:
-                _refuse(given)
-                fitted = self._fit(X, y, sample_weight)
+                return self._fit_stream(X, y, sample_weight, given)
+            _refuse(given)
+            return self._fit(X, y, sample_weight)
+
+        return self._fit_or_keep(fitted)
+
+    def fit_partitions(
+        self,
+        run: Callable[[bytes], Iterable[bytes]],
+        *,
+        target: str,
+        sample_weight: str | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Fit a table whose rows lie in other processes or on other machines.
+
+        Parameters
+        ----------
+        run : callable
+            Is given bytes, has to call `partial_sums(rows, bytes)` where the rows of each partition are, and gives back the results in
+            the order of the partitions: the same ones in the same order each time. It is called about ten to thirty times.
+        target : str
+            The column to predict.
+        sample_weight : str, optional
+            The column that says how often each row counts.
+        checkpoint : path, optional
+            Write how far the fit has come to this file after each pass; a fit that was killed goes on from it.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Examples
+        --------
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> from functools import partial
+        >>> import numpy as np, pyarrow as pa
+        >>> from robustard import JointARD, partial_sums
+        >>> x = np.linspace(0, 1, 300)
+        >>> table = pa.table({"x": x, "y": 2 * x + 0.1 * np.cos(70 * x)})
+        >>> partitions = [table.slice(0, 100), table.slice(100)]
+        >>> with ThreadPoolExecutor() as pool:
+        ...     model = JointARD(features="linear", noise="shared").fit_partitions(
+        ...         lambda broadcast: pool.map(partial(partial_sums, broadcast=broadcast), partitions), target="y")
+        >>> model.coef_.round(1)
+        array([2.])
+        """
+        given = {"target": target, "memory": None, "cache": None, "checkpoint": checkpoint, "rows": None}
+        return self._fit_or_keep(lambda: self._fit_columns(Stream.elsewhere(run), sample_weight, given))
+
+    def _fit_or_keep(self, fit: Callable[[], Fitted]) -> Self:
+        """Takes what is fitted; a model that was fitted before stays as it was if that fails."""
+        before = dict(self.__dict__)
+        try:
+            fitted = fit()
         except BaseException:
-            # A model that was fitted before stays as it was.
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         self._adopt(fitted)
         notes = [f"column {name!r} is left out: it {reason}" for name, reason in fitted.left_out]
         for note in [*notes, *(note for note in fitted.notes if "weight 0" not in note)]:
-            warnings.warn(note, UserWarning, stacklevel=2)
+            warnings.warn(note, UserWarning, stacklevel=3)
         if not self.converged_:
-            warnings.warn(_ADVICE[self.status_].format(iterations=self.n_iter_), ConvergenceWarning, stacklevel=2)
+            warnings.warn(_ADVICE[self.status_].format(iterations=self.n_iter_), ConvergenceWarning, stacklevel=3)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Fitted:
@@ -228,10 +281,18 @@ class Core(Data):
         target = given["target"]
         if y is not None:
             raise ValueError(
-                "a table of files or batches has its target: give the name of its column as target, and no y"
+                "a table of files or batches holds its target, so y must not be given: name its column as target, or collect the "
+                "table into memory first"
             )
         if not isinstance(target, str):
             raise ValueError("the table has the target, too: say which column to predict, for example target='price'")
+        with opened(X) as stream:
+            return self._fit_columns(stream, sample_weight, given)
+
+    def _fit_columns(self, stream: Stream, sample_weight: Any, given: dict[str, Any]) -> Fitted:
+        target = given["target"]
+        if not isinstance(target, str):
+            raise ValueError(f"target is {target!r}; it must be the name of the column to predict")
         if not isinstance(sample_weight, (str, type(None))):
             raise ValueError("sample_weight must be the name of a column where the table is in files or batches")
         streaming: Streaming = {
@@ -241,23 +302,22 @@ class Core(Data):
             "rows": path_or_none("rows", given["rows"]),
         }
         call = self._call()
-        with opened(X) as stream:
-            categorical = [*names_only(getattr(self, "categorical", None)), *stream.categories]
-            columns = {
-                "target": target,
-                "include": [],
-                "exclude": [],
-                "categorical": [name for name in categorical if name not in (target, sample_weight)],
-                "weights": sample_weight,
-                "id": None,
-                "missing": getattr(self, "missing", "error"),
-                "strict": False,
-                "keep_constant": True,
-            }
-            try:
-                fitted = stream.fit(json.dumps(columns), streaming, call)
-            finally:
-                _end(call)
+        categorical = [*names_only(getattr(self, "categorical", None)), *stream.categories]
+        columns = {
+            "target": target,
+            "include": [],
+            "exclude": [],
+            "categorical": [name for name in categorical if name not in (target, sample_weight)],
+            "weights": sample_weight,
+            "id": None,
+            "missing": getattr(self, "missing", "error"),
+            "strict": False,
+            "keep_constant": True,
+        }
+        try:
+            fitted = stream.fit(json.dumps(columns), streaming, call)
+        finally:
+            _end(call)
         self.__dict__.pop("_training", None)
         self._column_names = [name for name in fitted.table_names or () if name not in (target, sample_weight)]
         self.n_features_in_ = len(self._column_names)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
-from ._robustard import fit_batches, fit_files
+from ._robustard import fit_batches, fit_files, fit_partitions
+from ._robustard import partial_sums as _partial_sums
 
 if TYPE_CHECKING:
     from ._robustard import Call, Fitted, Streaming
@@ -20,19 +21,80 @@ _UNITS = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "b": 1.0}
 
 @dataclass
 class Stream:
-    """Where the rows of a table come from: files, or batches that are asked for."""
+    """Where the rows of a table come from: files, batches that are asked for, or partitions elsewhere."""
 
     paths: list[str] | None
     open: Callable[[], Any] | None
     #: The columns that are categories because they came as such.
     categories: list[str]
+    #: Brings work to rows that lie elsewhere.
+    run: Callable[[bytes], Iterable[bytes]] | None = None
+
+    @classmethod
+    def elsewhere(cls, run: Callable[[bytes], Iterable[bytes]]) -> Stream:
+        """Rows in other processes or on other machines."""
+        if not callable(run):
+            raise TypeError("run must be a function that calls partial_sums on each partition")
+        return cls(None, None, [], run)
 
     def fit(self, columns: str, streaming: Streaming, call: Call) -> Fitted:
         """Fits them."""
+        if self.run is not None:
+            return fit_partitions(self.run, columns, streaming, call)
         if self.paths is not None:
             return fit_files(self.paths, columns, streaming, call)
         assert self.open is not None
         return fit_batches(self.open, columns, streaming, call)
+
+
+def partial_sums(batches: Any, broadcast: bytes) -> bytes:
+    """What the rows of a partition add up to.
+
+    The building block of fits to rows that lie in other processes or on other machines: `JointARD.fit_partitions` asks for these sums,
+    pass by pass, and needs nothing else of the rows. The bytes are of a size that does not depend on the number of rows.
+
+    Parameters
+    ----------
+    batches : Arrow data
+        The rows of the partition, target included: a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a polars or pandas data
+        frame, a list of record batches, or anything else with the Arrow stream interface.
+    broadcast : bytes
+        What the fit asks: the argument of the function that is given to `fit_partitions`.
+
+    Returns
+    -------
+    bytes
+        The answer, for `fit_partitions`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from robustard import JointARD, partial_sums
+    >>> x = np.linspace(0, 1, 40)
+    >>> table = pa.table({"x": x, "y": 2 * x + 0.1 * np.cos(7 * x)})
+    >>> partitions = [table.slice(0, 10), table.slice(10)]
+    >>> model = JointARD(features="linear").fit_partitions(
+    ...     lambda broadcast: [partial_sums(rows, broadcast) for rows in partitions], target="y")
+    >>> model.kept_rows_.size
+    40
+    """
+    return _partial_sums(_arrow_stream(batches), broadcast)
+
+
+def _arrow_stream(batches: Any) -> Any:
+    if hasattr(batches, "__arrow_c_stream__"):
+        return batches
+    import pyarrow
+
+    if hasattr(batches, "scanner"):
+        return batches.scanner().to_reader()
+    if isinstance(batches, pyarrow.RecordBatch) or hasattr(batches, "__arrow_c_array__"):
+        return pyarrow.Table.from_batches([pyarrow.record_batch(batches)])
+    if isinstance(batches, (list, tuple)) and batches:
+        return pyarrow.Table.from_batches(batches)
+    if isinstance(batches, (list, tuple)):
+        return pyarrow.table({})
+    raise TypeError(f"batches is a {type(batches).__name__}; give Arrow data: record batches, a table or a data frame")
 
 
 def is_stream(X: Any) -> bool:

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
-
 import robustard
-from robustard import RVM, JointARD
+from robustard import RVM, JointARD, partial_sums
 
 ROWS = 12_000
 
@@ -71,8 +70,10 @@ def test_all_streams_are_one_table(files: Path) -> None:
 def test_what_is_known_of_rows(files: Path, tmp_path: Path) -> None:
     model = linear().fit(str(files), target="y", memory="1KB", rows=tmp_path / "rows.parquet")
     issues = model.find_label_issues()
-    assert len(issues) == ROWS // 50
-    assert set(issues["row"] % 50) == {7}
+    wrong = issues["row"] % 50 == 7
+    assert wrong.sum() == ROWS // 50
+    # Of 11,760 right rows hardly any is more than 3.5 standard deviations off.
+    assert (~wrong).sum() <= 8
     assert issues["is_label_issue"].all()
     assert (issues["label_quality"] < 0.5).all()
     whole = table()
@@ -83,7 +84,7 @@ def test_what_is_known_of_rows(files: Path, tmp_path: Path) -> None:
     # Per row there is what the model keeps.
     influence = model.influence()
     assert len(influence) == len(model.kept_rows_) == len(model.outlier_mask_) == 10_000
-    assert (model.kept_rows_[model.outlier_mask_] % 50 == 7).all()
+    assert set(model.kept_rows_[model.outlier_mask_]) <= set(issues["row"])
     np.testing.assert_array_equal(influence["row"], model.kept_rows_)
     model.report(tmp_path / "page.html")
     assert "12,000 rows" in (tmp_path / "page.html").read_text()
@@ -144,7 +145,7 @@ def test_bad_requests_say_what_to_do(files: Path, tmp_path: Path) -> None:
 
     assert "target='price'" in message(ValueError, files)
     assert "no column 'price'" in message(ValueError, files, target="price")
-    assert "give the name of its column" in message(ValueError, files, np.zeros(3), target="y")
+    assert "y must not be given" in message(ValueError, files, np.zeros(3), target="y")
     assert "matches no file" in message(ValueError, str(tmp_path / "*.csv"), target="y")
     assert "no such file" in message(ValueError, tmp_path / "nothing.csv", target="y")
     assert "2GB" in message(ValueError, files, target="y", memory="much")
@@ -160,3 +161,61 @@ def test_bad_requests_say_what_to_do(files: Path, tmp_path: Path) -> None:
         linear(categorical=[3]).fit(files, target="y")
     with pytest.raises(ValueError, match="y to be passed"):
         RVM().fit(np.zeros((3, 1)))
+
+
+def test_partitions_elsewhere(files: Path, tmp_path: Path) -> None:
+    partitions = [pq.read_table(path) for path in sorted(files.glob("*.parquet"))]
+    asked = []
+
+    def run(broadcast: bytes) -> list[bytes]:
+        asked.append(len(broadcast))
+        return [partial_sums(rows, broadcast) for rows in partitions]
+
+    def forms(broadcast: bytes) -> list[bytes]:
+        kinds = [lambda rows: rows.to_batches(max_chunksize=100), pa.Table.to_reader, pl.from_arrow]
+        return [partial_sums(kind(rows), broadcast) for kind, rows in zip(kinds, partitions, strict=True)]
+
+    model = linear().fit_partitions(run, target="y")
+    assert 4 < len(asked) < 40
+    other = linear().fit_partitions(forms, target="y")
+    assert model._fitted.to_bytes() == other._fitted.to_bytes()
+    memory = linear().fit(table().drop(columns="y"), table()["y"])
+    np.testing.assert_allclose(model.coef_, memory.coef_, atol=1e-3)
+    issues = model.find_label_issues()
+    assert (issues["row"] % 50 == 7).sum() == ROWS // 50
+    np.testing.assert_array_equal(issues["given_label"], table()["y"].to_numpy()[issues["row"]])
+    np.testing.assert_allclose(model.predict(table(50)), memory.predict(table(50).drop(columns="y")), atol=1e-2)
+
+    # What a partition raises comes back as it is; what was fitted stays.
+    def fails(broadcast: bytes) -> list[bytes]:
+        raise LookupError("executor 3 is gone")
+
+    with pytest.raises(LookupError, match="executor 3"):
+        model.fit_partitions(fails, target="y")
+    assert model._fitted.to_bytes() == other._fitted.to_bytes()
+    with pytest.raises(ValueError, match="no column 'price'"):
+        model.fit_partitions(run, target="price")
+    with pytest.raises(TypeError, match="Arrow data"):
+        partial_sums(7, b"")
+    with pytest.raises(ValueError, match="robustard task"):
+        partial_sums(partitions[0], b"something")
+
+    # A fit that ends in the middle goes on from its checkpoint, to the same bytes.
+    left = 6
+
+    def dies(broadcast: bytes) -> list[bytes]:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise ConnectionError
+        return run(broadcast)
+
+    path = tmp_path / "c"
+    with pytest.raises(ConnectionError):
+        linear().fit_partitions(dies, target="y", checkpoint=path)
+    assert path.exists()
+    before = len(asked)
+    resumed = linear().fit_partitions(run, target="y", checkpoint=path)
+    assert resumed._fitted.to_bytes() == model._fitted.to_bytes()
+    assert len(asked) - before < 40
+    assert not path.exists()

@@ -10,6 +10,7 @@ use robustard_lab::experiment::Experiment;
 
 use command::default::DefaultExperiment;
 use command::run::Run;
+use command::streams::Streams;
 
 /// What a command gives back, or what went wrong.
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -55,6 +56,9 @@ enum Command {
     /// The default against shared noise, the paper's recipe and fixed lengthscales, on the nine data sets
     #[command(after_help = "Example:\n  cargo xtask reproduce default --data data --sets yacht,boston --seeds 100-102")]
     Default(DefaultExperiment),
+    /// Fits by passes over files against fits in memory, on all sets, with all noise models
+    #[command(after_help = "Example:\n  cargo xtask reproduce streams --data data --sets yacht,boston")]
+    Streams(Streams),
 }
 
 /// A command line that makes no sense: exit code 2.
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Command::Mcycle(run) => run.run(&[Experiment::Mcycle]),
         Command::Stars(run) => run.run(&[Experiment::Stars]),
         Command::Default(experiment) => experiment.run(),
+        Command::Streams(streams) => streams.run(),
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,

@@ -1,8 +1,10 @@
 //! Fits to files and to batches of rows, which need not fit in memory.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use robustard::Diagnostics;
 use robustard_table::{
     Batches, EncodeOptions, Fitted as FittedTable, Input, ReadOptions, StreamOptions, StreamedFit, TableError,
@@ -98,4 +100,52 @@ pub fn fit_batches(
         opened.map_err(|error| TableError::Read { path: name(), reason: error.to_string() })
     };
     streaming.fit(py, Input::Batches(&open), &columns, &call)
+}
+
+/// Fits rows that lie elsewhere: `run` sends a task to all partitions and brings back what [`partial_sums`] makes of it there.
+#[pyfunction]
+pub fn fit_partitions(
+    py: Python<'_>,
+    run_all: Py<PyAny>,
+    columns: &str,
+    streaming: Streaming,
+    call: Call<'_>,
+) -> PyResult<Fitted> {
+    let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
+    let options = streaming.options();
+    // What went wrong in Python comes back as it was.
+    let raised = Mutex::new(None);
+    let mut run_all = |task: &[u8]| {
+        let answers = Python::attach(|py| -> PyResult<Vec<Vec<u8>>> {
+            let answers = run_all.call1(py, (PyBytes::new(py, task),))?;
+            answers.bind(py).try_iter()?.map(|answer| answer?.extract::<Vec<u8>>()).collect()
+        });
+        answers.map_err(|error| {
+            let reason = error.to_string();
+            if let Ok(mut raised) = raised.lock() {
+                *raised = Some(error);
+            }
+            TableError::Partitions { reason }
+        })
+    };
+    let fitted = run(py, &call, |recipe, control| {
+        robustard_table::fit_partitions(&mut run_all, &columns, recipe, control, &options)
+    });
+    if let Some(error) = raised.into_inner().ok().flatten() {
+        return Err(error);
+    }
+    let (StreamedFit { model, sample, names, notes }, interrupted) = fitted?;
+    Ok(Fitted::of_table(model.with_estimator(call.estimator()), sample, names, notes, interrupted))
+}
+
+/// What the rows of a partition add up to, under what a fit has asked.
+#[pyfunction]
+pub fn partial_sums<'py>(
+    py: Python<'py>,
+    batches: &Bound<'py, PyAny>,
+    broadcast: &[u8],
+) -> PyResult<Bound<'py, PyBytes>> {
+    let batches: Batches = Box::new(reader(batches)?);
+    let sums = py.detach(|| robustard_table::partial_sums(batches, broadcast)).map_err(bad_value)?;
+    Ok(PyBytes::new(py, &sums))
 }

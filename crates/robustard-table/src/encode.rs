@@ -13,13 +13,20 @@ use crate::error::TableError;
 use crate::table::Table;
 
 /// Text columns with more values than this are not categories.
-pub(crate) const MOST_LEVELS: usize = 50;
+const MOST_LEVELS: usize = 50;
+/// Levels of a column that is said to be a category, in tables seen part by part: each is a column of the model.
+const MOST_FORCED_LEVELS: usize = 10_000;
 /// Nor are those in which a value occurs less often than this on average.
 const LEAST_ROWS_PER_LEVEL: usize = 2;
 /// What levels are called that the training table does not have.
 const OTHER_LEVEL: &str = "(other)";
 /// The level of rows whose category is missing, when missing values are filled in.
 const MISSING_LEVEL: &str = "missing";
+
+/// Levels that are remembered of a column.
+pub(crate) fn most_levels(is_forced: bool) -> usize {
+    if is_forced { MOST_FORCED_LEVELS } else { MOST_LEVELS }
+}
 
 /// What to do about missing values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -575,6 +582,49 @@ impl ColumnFacts {
         let are_dates = levels.iter().all(|text| looks_like_date(text));
         let missing = texts.len() - present().count();
         Self { facts: Facts::Texts { levels, has_more: false, are_dates }, rows: texts.len(), missing }
+    }
+
+    /// Of no rows.
+    pub(crate) fn none() -> Self {
+        Self { facts: Facts::Numbers { first: None, is_constant: true }, rows: 0, missing: 0 }
+    }
+
+    /// Adds rows that come after these; false if these are numbers and those are text, or the other way round. With more levels than
+    /// `most`, the rest of them is not remembered.
+    #[must_use]
+    pub(crate) fn merge(&mut self, more: Self, most: usize) -> bool {
+        let had_values = self.missing < self.rows;
+        let has_values = more.missing < more.rows;
+        self.rows += more.rows;
+        self.missing += more.missing;
+        if !has_values {
+            return true;
+        }
+        match (&mut self.facts, more.facts) {
+            (Facts::Other(_), _) => {}
+            (own, other @ Facts::Other(_)) => *own = other,
+            (Facts::Numbers { first, is_constant }, Facts::Numbers { first: other, is_constant: others }) => {
+                *is_constant = *is_constant && others && (first.is_none() || *first == other);
+                *first = first.or(other);
+            }
+            (own @ Facts::Numbers { .. }, texts @ Facts::Texts { .. }) if !had_values => *own = texts,
+            (
+                Facts::Texts { levels, has_more, are_dates },
+                Facts::Texts { levels: other, has_more: others, are_dates: other_dates },
+            ) => {
+                levels.extend(other);
+                *has_more = *has_more || others;
+                *are_dates = *are_dates && other_dates;
+            }
+            _ => return false,
+        }
+        if let Facts::Texts { levels, has_more, .. } = &mut self.facts {
+            while levels.len() > most {
+                *has_more = true;
+                levels.pop_last();
+            }
+        }
+        true
     }
 
     /// How the column is used, or why it is not. The median is that of its numbers.

@@ -9,6 +9,12 @@ pub enum TableError {
     Read { path: String, reason: String },
     #[error("this is not the table that the model was fitted to; give that one, or fit this one")]
     OtherTable,
+    #[error(
+        "the bytes between the fit and a partition cannot be used: {reason}; use one version of robustard everywhere"
+    )]
+    Message { reason: String },
+    #[error("the work on the partitions failed: {reason}")]
+    Partitions { reason: String },
     #[error("stopped after {rows} rows")]
     Stopped { rows: u64 },
     #[error("'{pattern}' matches no file; give a file, a folder or a pattern such as 'data/*.parquet'")]

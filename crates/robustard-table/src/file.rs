@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -92,14 +94,26 @@ pub fn save_model(model: &TableModel, path: &Path) -> Result<(), ModelFileError>
 /// What a model file holds.
 pub fn model_to_bytes(model: &TableModel) -> Result<Vec<u8>, ModelFileError> {
     let failed = |reason: String| ModelFileError::Io { action: "write", path: IN_MEMORY.to_owned(), reason };
-    let mut description = serde_json::to_value(model).map_err(|error| failed(error.to_string()))?;
+    let bytes = pack(FORMAT, model).map_err(failed)?;
+    // A number that is not finite has no place in JSON: what is written must be what can be read.
+    match load_bytes(&bytes, IN_MEMORY) {
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(ModelFileError::NotFinite {
+            reason: not_finite(&description_of(model)).unwrap_or("some of its numbers are not finite".to_owned()),
+        }),
+    }
+}
+
+/// Anything as a file of a format, with its lists of numbers as tensors.
+pub(crate) fn pack(format: &str, value: &impl Serialize) -> Result<Vec<u8>, String> {
+    let mut description = serde_json::to_value(value).map_err(|error| error.to_string())?;
     let mut tensors = Vec::new();
     extract(&mut description, String::new(), &mut tensors);
     tensors.sort_by(|(a, _), (b, _)| a.cmp(b));
     let description = description.to_string();
     let sha256 = checksum(&description, tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.bytes.as_slice())));
     let metadata = HashMap::from([
-        ("format".to_owned(), FORMAT.to_owned()),
+        ("format".to_owned(), format.to_owned()),
         ("version".to_owned(), VERSION.to_string()),
         ("model".to_owned(), description),
         ("sha256".to_owned(), sha256),
@@ -108,15 +122,8 @@ pub fn model_to_bytes(model: &TableModel) -> Result<Vec<u8>, ModelFileError> {
         let view = TensorView::new(tensor.dtype, vec![tensor.bytes.len() / 8], &tensor.bytes);
         (name.as_str(), view.expect("eight bytes for each number"))
     });
-    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| failed(error.to_string()))?;
-    let bytes = with_sorted_header(bytes).ok_or_else(|| failed("its header is no JSON".to_owned()))?;
-    // A number that is not finite has no place in JSON: what is written must be what can be read.
-    match load_bytes(&bytes, IN_MEMORY) {
-        Ok(_) => Ok(bytes),
-        Err(_) => Err(ModelFileError::NotFinite {
-            reason: not_finite(&description_of(model)).unwrap_or("some of its numbers are not finite".to_owned()),
-        }),
-    }
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| error.to_string())?;
+    with_sorted_header(bytes).ok_or_else(|| "its header is no JSON".to_owned())
 }
 
 /// The same file with the fields of its header in order: safetensors writes them as they lie in a hash map.
@@ -174,6 +181,13 @@ pub fn load_model(path: &Path) -> Result<TableModel, ModelFileError> {
 }
 
 fn load_bytes(bytes: &[u8], name: &str) -> Result<TableModel, ModelFileError> {
+    let model: TableModel = unpack(FORMAT, bytes, name)?;
+    model.check().map_err(|reason| ModelFileError::Damaged { path: name.to_owned(), reason })?;
+    Ok(model)
+}
+
+/// What [`pack`] has written, if it is whole.
+pub(crate) fn unpack<T: DeserializeOwned>(format: &str, bytes: &[u8], name: &str) -> Result<T, ModelFileError> {
     let foreign = |reason: &str| ModelFileError::Foreign { path: name.to_owned(), reason: reason.to_owned() };
     let damaged = |reason: String| ModelFileError::Damaged { path: name.to_owned(), reason };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(|error| {
@@ -185,7 +199,7 @@ fn load_bytes(bytes: &[u8], name: &str) -> Result<TableModel, ModelFileError> {
         }
     })?;
     let metadata = header.metadata().clone().unwrap_or_default();
-    if metadata.get("format").map(String::as_str) != Some(FORMAT) {
+    if metadata.get("format").map(String::as_str) != Some(format) {
         return Err(foreign("it is a safetensors file of another program"));
     }
     let version = metadata.get("version").and_then(|version| version.parse::<u32>().ok());
@@ -206,9 +220,7 @@ fn load_bytes(bytes: &[u8], name: &str) -> Result<TableModel, ModelFileError> {
     let mut description: Value = serde_json::from_str(text).map_err(|error| damaged(error.to_string()))?;
     let mut budget = bytes.len();
     restore(&mut description, &tensors, &mut budget).map_err(damaged)?;
-    let model: TableModel = serde_json::from_value(description).map_err(|error| damaged(error.to_string()))?;
-    model.check().map_err(damaged)?;
-    Ok(model)
+    serde_json::from_value(description).map_err(|error| damaged(error.to_string()))
 }
 
 /// SHA-256 of the description and of the tensors with their names.

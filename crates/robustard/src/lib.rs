@@ -91,7 +91,10 @@ pub use robustard_engine::{
 };
 pub use scaling::Standardizer;
 pub use selection::{Compared, Reason, Selection};
-pub use stream::{Keep, RowMaker, RowStream, SAMPLE_ROWS, Show, StreamError, StreamTask, diagnose_stream, fit_stream};
+pub use stream::{
+    Keep, RowMaker, RowPasses, RowStream, RowSummary, SAMPLE_ROWS, Show, StreamError, StreamTask, diagnose_stream,
+    fit_passes, fit_stream,
+};
 pub use summary::FeatureSummary;
 pub use target::{TargetScale, TargetTransform};
 pub use validation::{Fold, Scores, cross_validate, folds, validate};

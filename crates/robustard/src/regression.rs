@@ -171,16 +171,21 @@ impl Regression {
     }
 
     /// A fit by passes over all rows, of which it keeps some.
-    pub(crate) fn of_passes(
-        recipe: &Recipe,
-        fit: Fit,
-        selection: Option<Selection>,
-        kept: &Dataset<'_>,
-        elapsed: Duration,
-    ) -> Self {
+    pub(crate) fn of_passes(recipe: &Recipe, fit: Fit, selection: Option<Selection>, kept: &Dataset<'_>) -> Self {
         let background = Background::of(kept, &fit.set_aside, recipe.seed());
-        let (status, effects) = (fit.model.status(), KnownEffects::default());
+        let (status, effects, elapsed) = (fit.model.status(), KnownEffects::default(), Duration::ZERO);
         Self { recipe: recipe.clone(), fit, selection, paths: Paths::default(), status, elapsed, background, effects }
+    }
+
+    /// With what is known of all rows.
+    pub(crate) fn with_whole(mut self, whole: Whole) -> Self {
+        self.fit.whole = Some(whole);
+        self.fit.known = Default::default();
+        self
+    }
+
+    pub(crate) fn with_elapsed(self, elapsed: Duration) -> Self {
+        Self { elapsed, ..self }
     }
 
     pub(crate) fn fit(&self) -> &Fit {

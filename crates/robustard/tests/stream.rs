@@ -58,8 +58,8 @@ fn drawn(whole: &Dataset<'_>, rows: usize) -> Dataset<'static> {
 
 fn streamed(whole: &Dataset<'_>, recipe: &Recipe, rows_of_sample: usize, control: &Control) -> Regression {
     let (sample, moments) = (drawn(whole, rows_of_sample), Moments::of(whole));
-    let task = StreamTask { sample: &sample, moments: &moments, recipe, control, resume: None, keep: None, show: None };
-    fit_stream(&Parts { whole, rows: 700 }, task).unwrap()
+    let task = StreamTask { sample: &sample, moments: &moments, recipe, control, resume: None, keep: None };
+    fit_stream(&Parts { whole, rows: 700 }, task, None).unwrap()
 }
 
 fn given(features: &str, noise: &str) -> Recipe {
@@ -188,20 +188,12 @@ fn stopped_fits_go_on() {
         control: &control,
         resume: None,
         keep: Some(&mut keep),
-        show: None,
     };
-    let whole = fit_stream(&rows, task).unwrap();
+    let whole = fit_stream(&rows, task, None).unwrap();
     let again = |resume| {
-        let task = StreamTask {
-            sample: &sample,
-            moments: &moments,
-            recipe: &recipe,
-            control: &control,
-            resume,
-            keep: None,
-            show: None,
-        };
-        fit_stream(&rows, task)
+        let task =
+            StreamTask { sample: &sample, moments: &moments, recipe: &recipe, control: &control, resume, keep: None };
+        fit_stream(&rows, task, None)
     };
     let text = |regression: &Regression| serde_json::to_string(regression.model()).unwrap();
     assert!(kept.len() > 3);

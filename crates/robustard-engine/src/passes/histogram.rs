@@ -1,5 +1,7 @@
 //! How the rows' second moments are distributed: all that a noise model's parameters need of the rows.
 
+use serde::{Deserialize, Serialize};
+
 /// Bits of the mantissa that tell bins apart: values in a bin differ by at most 1/256.
 const MANTISSA_BITS: u32 = 8;
 const SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - MANTISSA_BITS;
@@ -9,7 +11,8 @@ const RANGE: [f64; 2] = [1e-60, 1e60];
 
 /// Weights and mean second moments of rows, by the second moment on a logarithmic scale. What is summed over bins instead of rows is wrong
 /// by the square of their width, 10⁻⁶ of it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Packed", try_from = "Packed")]
 pub struct Histogram {
     /// Place of the first bin.
     first: usize,
@@ -26,6 +29,28 @@ struct Bin {
     rows: f64,
 }
 
+/// As it is saved.
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    first: usize,
+    bins: Vec<f64>,
+}
+
+impl From<Histogram> for Packed {
+    fn from(histogram: Histogram) -> Self {
+        let (first, bins) = histogram.to_numbers();
+        Self { first, bins }
+    }
+}
+
+impl TryFrom<Packed> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(Packed { first, bins }: Packed) -> Result<Self, Self::Error> {
+        Self::from_numbers(first, &bins).ok_or("the histogram has another length")
+    }
+}
+
 /// Bins as if they were rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Bins {
@@ -37,9 +62,9 @@ pub struct Bins {
 
 impl Histogram {
     /// Numbers of a bin when saved.
-    pub(super) const FIELDS: usize = 3;
+    const FIELDS: usize = 3;
     /// Place of the last bin there can be.
-    pub(super) const LAST_PLACE: usize = (RANGE[1].to_bits() >> SHIFT) as usize;
+    const LAST_PLACE: usize = (RANGE[1].to_bits() >> SHIFT) as usize;
 
     /// Counts rows.
     pub fn add(&mut self, second_moment: &[f64], row_weight: &[f64]) {
@@ -111,11 +136,13 @@ impl Histogram {
         (self.first, self.bins.iter().flat_map(|bin| [bin.weight, bin.sum, bin.rows]).collect())
     }
 
-    /// The inverse of [`Self::to_numbers`].
-    pub(super) fn from_numbers(first: usize, numbers: &[f64]) -> Self {
-        let bins = numbers.as_chunks::<{ Self::FIELDS }>().0;
+    /// The inverse of [`Self::to_numbers`]; none if there are bins where none can be.
+    pub(super) fn from_numbers(first: usize, numbers: &[f64]) -> Option<Self> {
+        let (bins, rest) = numbers.as_chunks::<{ Self::FIELDS }>();
+        let is_possible =
+            rest.is_empty() && first.checked_add(bins.len()).is_some_and(|end| end <= Self::LAST_PLACE + 1);
         let bins = bins.iter().map(|&[weight, sum, rows]| Bin { weight, sum, rows }).collect();
-        Self { first, bins }
+        is_possible.then_some(Self { first, bins })
     }
 }
 

@@ -99,9 +99,9 @@ impl Sums {
         let Description { columns, rows, weight, cost, weighted_square, log_variance, target_square, first_bin } =
             description;
         let bins = numbers.take(HISTOGRAM, None)?;
-        if !bins.len().is_multiple_of(Histogram::FIELDS) || first_bin > Histogram::LAST_PLACE {
+        let Some(histogram) = Histogram::from_numbers(first_bin, &bins) else {
             return Err(numbers.damaged("the histogram has another length".to_owned()));
-        }
+        };
         Ok(Self {
             rows,
             weight,
@@ -111,7 +111,7 @@ impl Sums {
             target_square,
             gram: numbers.take(GRAM, packed_length(columns))?,
             projection: numbers.take(PROJECTION, Some(columns))?,
-            histogram: Histogram::from_numbers(first_bin, &bins),
+            histogram,
         })
     }
 }

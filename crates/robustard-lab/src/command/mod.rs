@@ -2,3 +2,4 @@
 
 pub mod default;
 pub mod run;
+pub mod streams;

@@ -2,6 +2,7 @@
 
 mod cache;
 mod checkpoint;
+mod partitions;
 mod pieces;
 #[cfg_attr(not(feature = "remote"), path = "no_remote.rs")]
 mod remote;
@@ -17,6 +18,7 @@ use sha2::{Digest, Sha256};
 
 use self::cache::{Cache, CacheWriter, clean};
 use self::checkpoint::Checkpoint;
+pub use self::partitions::{Run, fit_partitions, partial_sums};
 pub use self::pieces::{Batches, Input};
 use self::pieces::{Piece, Pieces};
 use self::rows::{CachedRows, Looked};
@@ -166,8 +168,8 @@ pub fn fit_stream(
             control,
             resume: last.as_deref(),
             keep: Some(&mut keep),
-            show: Some(&mut show_rows),
         },
+        Some(&mut show_rows),
     )?;
     if let Some(path) = &options.checkpoint {
         // There is nothing to go on with.

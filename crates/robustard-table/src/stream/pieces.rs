@@ -25,7 +25,7 @@ const BYTES: usize = 1 << 25;
 const FIRST_BYTES: usize = 1 << 20;
 
 /// What batches that are not in a file are called in messages.
-const BATCHES_NAME: &str = "the stream of batches";
+pub(super) const BATCHES_NAME: &str = "the stream of batches";
 
 /// Record batches, one after the other.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
@@ -134,6 +134,23 @@ impl<'s> Pieces<'s> {
                 }
             }
         }
+    }
+}
+
+/// All rows of batches as one table; none if there are none. Columns in `text` are text whatever it looks like.
+pub(super) fn table_of(batches: Batches, text: &[String]) -> Result<Option<Table>, TableError> {
+    let reading = Reading { text_columns: text, ..Reading::default() };
+    let mut tables = Vec::new();
+    for batch in batches {
+        let batch = batch.map_err(|error| read::malformed(BATCHES_NAME, Kind::Arrow, &error))?;
+        if batch.num_rows() > 0 {
+            tables.push((Table::new(batch, BATCHES_NAME, &reading)?, BATCHES_NAME.to_owned()));
+        }
+    }
+    match tables.len() {
+        0 => Ok(None),
+        1 => Ok(Some(tables.remove(0).0)),
+        _ => Table::joined(&tables).map(Some),
     }
 }
 

@@ -5,9 +5,9 @@ use rand::seq::index::sample;
 use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 use robustard::{Column as Numbers, Control, Dataset, InputColumn, Moments, Progress, RowStream, SAMPLE_ROWS};
-use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::cache::{Cache, CacheBlock};
+use super::partitions::hashes_of;
 use super::scan::Scan;
 use crate::encode::{ColumnKind, Encoder, Missing};
 use crate::error::TableError;
@@ -158,7 +158,7 @@ impl CachedRows {
                         .iter()
                         .map(|&place| Drawn { fitted: first + place as u64, of_table: first_of_all + kept[place] });
                     let of_all: Vec<Drawn> = of_all.collect();
-                    Ok((Moments::of(&rows), hash_of(&rows, first), rows.take(&places), of_all))
+                    Ok((Moments::of(&rows), hash_of(&rows), rows.take(&places), of_all))
                 })
                 .collect();
             for part in parts {
@@ -281,19 +281,9 @@ impl CachedRows {
     }
 }
 
-/// A sum over rows of hashes that depend on their places: the same however rows are parted.
-fn hash_of(rows: &Dataset<'_>, first: u64) -> u128 {
-    let mut sum = 0u128;
-    let mut row_and_target = vec![0.0; rows.input_count() + 1];
-    rows.blocks(|start, block| {
-        for (i, row) in block.row_iter().enumerate() {
-            row_and_target.iter_mut().zip(row.iter()).for_each(|(to, from)| *to = *from);
-            row_and_target[rows.input_count()] = rows.target()[start + i];
-            let place = first + (start + i) as u64;
-            sum = sum.wrapping_add(xxh3_128_with_seed(bytemuck::cast_slice(&row_and_target), place));
-        }
-    });
-    sum
+/// A sum over rows of hashes: the same however rows are parted.
+fn hash_of(rows: &Dataset<'_>) -> u128 {
+    hashes_of(rows).into_iter().fold(0, u128::wrapping_add)
 }
 
 impl RowStream for CachedRows {

@@ -1,18 +1,15 @@
 //! The first look at all rows: what each column holds, and its values as numbers in a cache.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheWriter;
 use super::pieces::{Input, Piece, Pieces};
-use crate::encode::{ColumnFacts, EncodeOptions, Facts, MOST_LEVELS, level_texts};
+use crate::encode::{ColumnFacts, EncodeOptions, Facts, level_texts, most_levels};
 use crate::error::TableError;
 use crate::read::ReadOptions;
 use crate::table::{Table, meant};
-
-/// Levels of a column that is said to be a category: each is a column of the model.
-const MOST_FORCED_LEVELS: usize = 10_000;
 
 /// What the first look has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,8 +48,7 @@ pub(super) struct Mixed(pub String);
 
 impl Column {
     fn new(name: &str, is_forced: bool, is_text: bool) -> Self {
-        let facts = ColumnFacts { facts: Facts::Numbers { first: None, is_constant: true }, rows: 0, missing: 0 };
-        let scanned = Scanned { name: name.to_owned(), facts, codes: Vec::new() };
+        let scanned = Scanned { name: name.to_owned(), facts: ColumnFacts::none(), codes: Vec::new() };
         Self { scanned, numbers: HashMap::new(), is_forced, is_text }
     }
 
@@ -60,41 +56,26 @@ impl Column {
     fn add(&mut self, table: &Table) -> Result<Result<Vec<f64>, Mixed>, TableError> {
         let name = self.scanned.name.clone();
         let rows = table.row_count();
-        let is_category = self.is_forced || self.is_text;
         let piece = if self.is_text && !self.is_forced {
             ColumnFacts::of_texts(&self.texts(table)?)
         } else {
             ColumnFacts::of(table, &name, self.is_forced)?
         };
-        let known = &mut self.scanned.facts;
-        let had_values = known.missing < known.rows;
-        known.rows += rows;
-        known.missing += piece.missing;
-        if piece.missing == rows {
-            return Ok(Ok(vec![f64::NAN; rows]));
+        let has_values = piece.missing < rows;
+        if !self.scanned.facts.merge(piece, most_levels(self.is_forced)) {
+            return Ok(Err(Mixed(name)));
         }
-        let values = match (&mut known.facts, piece.facts) {
-            (Facts::Other(_), _) => vec![f64::NAN; rows],
-            (facts, Facts::Other(reason)) => {
-                *facts = Facts::Other(reason);
-                vec![f64::NAN; rows]
-            }
-            (Facts::Numbers { first, is_constant }, Facts::Numbers { first: other, is_constant: others }) => {
-                *is_constant = *is_constant && others && (first.is_none() || *first == other);
-                *first = first.or(other);
+        let values = match &self.scanned.facts.facts {
+            Facts::Other(_) => vec![f64::NAN; rows],
+            _ if !has_values => vec![f64::NAN; rows],
+            Facts::Texts { .. } => self.codes(table)?,
+            Facts::Numbers { .. } => {
                 let values = table.numbers(&name)?.unwrap_or_default().into_owned();
                 if let Some(row) = values.iter().position(|value| value.is_infinite()) {
                     return Err(TableError::NotFinite { column: name, row, value: values[row] });
                 }
                 values
             }
-            (facts @ Facts::Numbers { .. }, Facts::Texts { are_dates, .. }) if !had_values => {
-                *facts = Facts::Texts { levels: BTreeSet::new(), has_more: false, are_dates };
-                self.codes(table, are_dates)?
-            }
-            (Facts::Texts { .. }, Facts::Texts { are_dates, .. }) => self.codes(table, are_dates)?,
-            _ if is_category => self.codes(table, false)?,
-            _ => return Ok(Err(Mixed(name))),
         };
         Ok(Ok(values))
     }
@@ -114,27 +95,19 @@ impl Column {
     }
 
     /// The texts of a piece as numbers.
-    fn codes(&mut self, table: &Table, are_dates_here: bool) -> Result<Vec<f64>, TableError> {
+    fn codes(&mut self, table: &Table) -> Result<Vec<f64>, TableError> {
         let texts = self.texts(table)?;
-        let most = if self.is_forced { MOST_FORCED_LEVELS } else { MOST_LEVELS };
-        let Scanned { facts, codes, .. } = &mut self.scanned;
-        let Facts::Texts { levels, has_more, are_dates } = &mut facts.facts else {
-            return Ok(vec![f64::NAN; texts.len()]);
-        };
-        *are_dates = *are_dates && are_dates_here;
-        let numbers = &mut self.numbers;
+        let (most, codes, numbers) = (most_levels(self.is_forced), &mut self.scanned.codes, &mut self.numbers);
         let code = |text: Option<String>| {
             let Some(text) = text else { return f64::NAN };
             if let Some(&number) = numbers.get(&text) {
                 return f64::from(number);
             }
             if codes.len() == most {
-                *has_more = true;
                 return f64::NAN;
             }
             let number = u32::try_from(codes.len()).unwrap_or(u32::MAX);
             numbers.insert(text.clone(), number);
-            levels.insert(text.clone());
             codes.push(text);
             f64::from(number)
         };
