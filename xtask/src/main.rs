@@ -28,7 +28,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const TEST_STEPS: [Step; 5] = [
+const TEST_STEPS: [Step; 6] = [
     Step { name: "format", arguments: &["fmt", "--all", "--check"], environment: &[] },
     Step {
         name: "clippy",
@@ -42,6 +42,12 @@ const TEST_STEPS: [Step; 5] = [
     },
     // Optimised, because the tests fit thousands of models; the same build serves `cargo run --release`.
     Step { name: "tests", arguments: &["test", "--release", "--workspace"], environment: &[] },
+    // Of the whole workspace, so that what the step before has built serves this one, too.
+    Step {
+        name: "remote files",
+        arguments: &["test", "--release", "--workspace", "--features", "robustard-table/remote", "--test", "remote"],
+        environment: &[],
+    },
     Step { name: "demo", arguments: &["run", "--release", "--", "demo", "--force"], environment: &[] },
 ];
 

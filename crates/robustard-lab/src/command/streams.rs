@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use robustard::features::Lengthscale;
-use robustard::{Choice, Control, Options, Recipe, Regression, SolverKind};
+use robustard::{Choice, Control, Options, Recipe, Regression};
 use robustard_lab::protocol::{Damage, DataSet, Split};
 use robustard_table::{
     EncodeOptions, Input, ReadOptions, StreamOptions, Table, TableModel, fit_stream, model_to_bytes, sources, write,
@@ -113,16 +113,13 @@ fn compare(set: &DataSet, split: &Split, features: &str, noise: &str) -> Outcome
         ..Options::default()
     };
     let columns = EncodeOptions::new(set.target);
-    let recipe = options.clone().recipe()?;
+    let recipe = options.recipe()?;
     let folder = std::env::temp_dir().join(format!("robustard-streams-{}", std::process::id()));
     let streamed = FILES.iter().map(|&files| stream(&split.train, files, &folder, &columns, &recipe));
     let streamed: Outcome<Vec<TableModel>> = streamed.collect();
     let _ = std::fs::remove_dir_all(&folder);
     let streamed = streamed?;
     let bytes: Vec<Vec<u8>> = streamed.iter().map(model_to_bytes).collect::<Result<_, _>>()?;
-    // Where features overlap there are many optima; the same start leads to the same one.
-    let solver = if is_linear { SolverKind::Em } else { SolverKind::Passes };
-    let recipe = Options { solver: Some(solver), ..options }.recipe()?;
     let memory = TableModel::fit(&split.train, &columns, &recipe, &Control::new())?.model;
     let [own, other] = [streamed[0].regression(), memory.regression()];
     let [a, b] = [own, other].map(|regression| regression.model().outcome().objective);
