@@ -38,6 +38,8 @@ fn failed(address: &str, reason: impl std::fmt::Display) -> TableError {
     TableError::Read { path: address.to_owned(), reason: reason.to_string() }
 }
 
+const CANNOT_LIST: &str = "this server cannot list files; give the address of each";
+
 /// What a store says, without what it is made of.
 fn words(error: &Error) -> String {
     match error {
@@ -46,7 +48,7 @@ fn words(error: &Error) -> String {
             "permission denied; credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, …)".to_owned()
         }
         Error::NotSupported { .. } | Error::NotImplemented { .. } => {
-            "this server cannot list files; give the address of each".to_owned()
+            CANNOT_LIST.to_owned()
         }
         other => other.to_string(),
     }
@@ -120,6 +122,9 @@ pub(super) fn sources(address: &str) -> Result<Vec<Source>, TableError> {
         remote.store.list(Some(&remote.key)).try_collect().await
     });
     let found: Vec<ObjectMeta> = found.map_err(|error| failed(address, words(&error)))?;
+    if found.is_empty() && remote.base.starts_with("http") {
+        return Err(failed(address, CANNOT_LIST));
+    }
     let pattern = wildcard.map(|_| address.strip_prefix(&remote.base).unwrap_or(address));
     let mut found = if found.len() == 1 && wildcard.is_none() { found } else { wanted(found, pattern, address)? };
     found.sort_by(|a, b| a.location.cmp(&b.location));
