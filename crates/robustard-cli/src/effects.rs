@@ -16,7 +16,7 @@ use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
 const MOST_COLUMNS: usize = 15;
 /// Names in a list.
 const MOST_NAMES: usize = 12;
-/// Pairs shown in a summary, each with at least this share of the variance of predictions.
+/// Pairs shown in a summary, each with at least this importance.
 const MOST_PAIRS: usize = 3;
 const LEAST_PAIR: f64 = 0.01;
 /// Standard errors of a 95% interval.
@@ -121,6 +121,7 @@ fn column_table(effects: &Effects, wanted: &[usize]) -> Table {
         ("importance".to_owned(), of(|column| column.importance)),
         ("loss".to_owned(), of(|column| column.loss)),
         ("loss_error".to_owned(), of(|column| column.loss_error)),
+        ("loss_by_chance".to_owned(), of(|column| column.loss_by_chance)),
         ("interacting".to_owned(), of(|column| column.interacting)),
         ("direction".to_owned(), of(|column| column.direction)),
         ("standing".to_owned(), column_of_texts(columns.iter().map(|column| standing_word(column.standing)))),
@@ -179,20 +180,20 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
     let is_shown = |column: &usize| !all_dropped.contains(column) && (clear.is_empty() || clear.contains(column));
     let shown: Vec<usize> = ranking.iter().copied().filter(is_shown).take(MOST_COLUMNS).collect();
     if !shown.is_empty() {
-        writeln!(out, "         {:<16} importance  R² lost without         effect", "")?;
+        writeln!(out, "         {:<16} importance  R² lost (by chance)      effect", "")?;
     }
     let largest = ranking.first().map_or(0.0, |&first| effects.columns[first].importance);
     for &column in &shown {
         let effect = &effects.columns[column];
         let bar = bar(effect.importance / largest, BAR);
-        let (loss, error) = (format!("{:.3}", effect.loss), format!("{:.3}", effect.loss_error));
+        let (loss, by_chance) = (format!("{:.3}", effect.loss), format!("({:.3})", effect.loss_by_chance));
         let words = match coefficient(model, column) {
             Some([value, error]) => format!("{} ± {}", short(value), two_digits(error)),
             None => effect_words(effect),
         };
         writeln!(
             out,
-            "         {} {:>7.1}%  {loss:>7} ± {error:<6} {} {}",
+            "         {} {:>7.1}%  {loss:>7} {by_chance:<9} {} {}",
             padded(&effect.name, 18),
             100.0 * effect.importance,
             padded(&bar, BAR),
@@ -220,13 +221,14 @@ pub fn what_matters(out: &mut String, model: &TableModel) -> Outcome<()> {
             wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
         }
     }
-    for Collinear { columns, loss, loss_error, .. } in &effects.collinear {
-        let words = format!("collinear: {}; R² lost without all of them {loss:.3} ± {loss_error:.3}", names(columns));
+    for Collinear { columns, loss, loss_by_chance, .. } in &effects.collinear {
+        let words =
+            format!("collinear: {}; R² lost without all of them {loss:.3} ({loss_by_chance:.3})", names(columns));
         wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
     }
     for pair in effects.interactions.iter().filter(|pair| pair.share >= LEAST_PAIR).take(MOST_PAIRS) {
         let [a, b] = pair.columns.map(|column| clipped(&effects.columns[column].name, 22));
-        writeln!(out, "         {a} and {b} interact ({:.1}% of the variance)", 100.0 * pair.share)?;
+        writeln!(out, "         {a} and {b} interact (importance {:.1}%, part of both)", 100.0 * pair.share)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use robustard::{Control, SimilarRow};
 use robustard_report::{is_unusual, short, unusual_words};
 use robustard_table::{RowGrounds, Table, TableModel, load_model, read};
 use serde::Serialize;
@@ -13,6 +14,8 @@ use crate::args::TableArguments;
 use crate::text::{bar, padded};
 use crate::{Ending, Outcome, Usage, colour};
 
+/// Level of the interval.
+const LEVEL: f64 = 0.95;
 /// Similar rows and unusual values listed.
 const MOST_SIMILAR: usize = 5;
 const MOST_UNUSUAL: usize = 3;
@@ -47,6 +50,9 @@ struct Explained {
     id: Option<String>,
     actual: Option<f64>,
     prediction: f64,
+    /// The interval that holds 95% of new rows like it.
+    lower: f64,
+    upper: f64,
     average: f64,
     contributions: Vec<Contribution>,
     similar_rows: Vec<Similar>,
@@ -65,7 +71,9 @@ struct Contribution {
 
 #[derive(Serialize)]
 struct Similar {
+    /// In the training table, counted from 1.
     row: usize,
+    id: Option<String>,
     weight: f64,
 }
 
@@ -84,7 +92,8 @@ impl Explain {
         let model = load_model(&self.model)?;
         let table = read(&self.table, &self.reading.options(&model.encoder().id))?;
         let row = self.place(&model, &table)?;
-        let Some(grounds) = model.grounds(&table, &[row], MOST_SIMILAR)?.pop() else {
+        // One of them may be the row itself.
+        let Some(grounds) = model.grounds(&table, &[row], MOST_SIMILAR + 1)?.pop() else {
             return Err(format!("row {} lacks a value that the model needs; fill it in", self.row).into());
         };
         let explained = explained(&model, &table, row, grounds)?;
@@ -121,6 +130,8 @@ impl Explain {
         let mut out = String::new();
         let name = explained.id.clone().unwrap_or_else(|| explained.row.to_string());
         writeln!(out, "Row      {name}: {target} predicted as {}", short(explained.prediction))?;
+        let (lower, upper) = (short(explained.lower), short(explained.upper));
+        writeln!(out, "         {:.0}% interval {lower} to {upper}", 100.0 * LEVEL)?;
         if let Some(actual) = explained.actual {
             writeln!(out, "         actual {}", short(actual))?;
         }
@@ -165,7 +176,10 @@ impl Explain {
         }
         for (k, similar) in explained.similar_rows.iter().enumerate() {
             let head = if k == 0 { "Similar" } else { "" };
-            let label = format!("training row {}", similar.row);
+            let label = match &similar.id {
+                Some(id) => padded(id, 38),
+                None => format!("training row {}", similar.row),
+            };
             writeln!(out, "{head:<8} {label:<38} {:>12.3} weight in the prediction", similar.weight)?;
         }
         Ok(out)
@@ -201,14 +215,25 @@ fn explained(model: &TableModel, table: &Table, row: usize, grounds: RowGrounds)
             set_aside: diagnostics.set_aside[place],
         }
     });
+    let interval = model.predict(&one, &Control::new())?.values.interval(LEVEL).map_err(robustard::Error::from)?;
+    // That a row is like itself says nothing.
+    let is_other = |similar: &SimilarRow| place.is_none() || similar.row != row;
+    let similar = similar.into_iter().filter(is_other).take(MOST_SIMILAR);
+    let similar = similar.map(|similar| Similar {
+        row: similar.row + 1,
+        id: model.id_of(similar.row).map(str::to_owned),
+        weight: similar.weight,
+    });
     Ok(Explained {
         row: row + 1,
         id,
         actual,
+        lower: interval.lower[0],
+        upper: interval.upper[0],
         prediction: explanation.prediction,
         average: explanation.average,
         contributions: contributions.collect::<Outcome<_>>()?,
-        similar_rows: similar.iter().map(|similar| Similar { row: similar.row + 1, weight: similar.weight }).collect(),
+        similar_rows: similar.collect(),
         fitted,
     })
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use robustard::{Control, Diagnostics, Recipe, Status, TargetTransform, Whole};
+use robustard::{Control, Diagnostics, Part, Recipe, Regression, Status, TargetTransform, Whole};
 use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
@@ -120,7 +120,9 @@ impl Fit {
         }
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
         let source = Source { name: &source_name(Path::new(&name)), reading: done.reading };
+        let started = Instant::now();
         let written = pages.write(&done.shown(), &done.table, source, &control)?;
+        let page = (!written.is_empty()).then(|| started.elapsed());
         drop(control);
         if !self.quiet {
             done.notes.iter().for_each(|note| say(&format!("note: {note}")));
@@ -130,7 +132,7 @@ impl Fit {
         } else if self.quiet {
             String::new()
         } else {
-            self.summary(&done, &written)?
+            self.summary(&done, &written, Times { reading: done.reading, page })?
         };
         let ending = match done.model.regression().status() {
             Status::Converged => Ending::Done,
@@ -229,7 +231,7 @@ impl Fit {
         Ok(())
     }
 
-    fn summary(&self, done: &Done, pages: &[String]) -> Outcome<String> {
+    fn summary(&self, done: &Done, pages: &[String], times: Times) -> Outcome<String> {
         let mut out = String::new();
         let model = &done.model;
         data(&mut out, &self.name(), done)?;
@@ -282,16 +284,19 @@ impl Fit {
                 regression.row_count()
             )?;
         }
-        for third in regression.coverage_by_third(0.95).iter().filter(|third| third.miscoverage().is_some()) {
-            let (from, to) = (three_digits(third.from), three_digits(third.to));
-            let share = 100.0 * third.covered;
-            writeln!(out, "         but {share:.1}% where predictions are {from} to {to}")?;
+        for check in regression.coverage_checks().iter().filter(|check| check.miscoverage().is_some()) {
+            let (from, to) = (three_digits(check.from), three_digits(check.to));
+            let (share, level) = (100.0 * check.covered, 100.0 * check.level);
+            let place =
+                if check.part == Part::All { String::new() } else { format!(" where predictions are {from} to {to}") };
+            writeln!(out, "         but {share:.1}% in their {level:.0}% interval{place}")?;
         }
         what_matters(&mut out, model)?;
         match regression.whole() {
             Some(whole) => rows_of_stream(&mut out, model, whole)?,
             None => rows(&mut out, model, &done.table)?,
         }
+        writeln!(out, "Time     {}", times.words(regression))?;
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
         let all: Vec<String> = files.chain(pages.iter().cloned()).collect();
@@ -302,6 +307,24 @@ impl Fit {
             writeln!(out, "Next     --save NAME keeps the model, the rows and a page about them")?;
         }
         Ok(out)
+    }
+}
+
+/// Times besides those of the fit.
+#[derive(Clone, Copy)]
+struct Times {
+    reading: Option<Duration>,
+    /// Page and figures, if there are any.
+    page: Option<Duration>,
+}
+
+impl Times {
+    fn words(self, regression: &Regression) -> String {
+        let fitting = Some(regression.fitting_time());
+        let choosing = regression.selection().map(|_| regression.choosing_time());
+        let parts = [("reading", self.reading), ("choosing", choosing), ("fitting", fitting), ("report", self.page)];
+        let part = |(what, time): (&str, Option<Duration>)| Some(format!("{what} {}", time_words(time?)));
+        parts.into_iter().filter_map(part).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -317,7 +340,7 @@ pub struct Done {
     pub columns: usize,
     notes: Vec<String>,
     /// The time that reading took, if the fit did not read.
-    reading: Option<Duration>,
+    pub reading: Option<Duration>,
 }
 
 impl Done {
@@ -345,7 +368,10 @@ fn data(out: &mut String, name: &str, done: &Done) -> Outcome<()> {
     let (columns, features) = (counted(encoder.columns.len(), "column"), counted(features, "feature"));
     writeln!(out, "         predicting {} from {columns} ({features})", clipped(&encoder.target, 28))?;
     for left_out in &encoder.left_out {
-        writeln!(out, "         left out: {} ({})", clipped(&left_out.name, 20), clipped(&left_out.reason, 38))?;
+        let name = clipped(&left_out.name, 20);
+        let hint = if left_out.may_be_category() { format!("; --categorical {name} uses it") } else { String::new() };
+        let words = format!("left out: {name} ({}{hint})", left_out.reason);
+        wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
     }
     Ok(())
 }
@@ -383,6 +409,15 @@ fn rows(out: &mut String, model: &TableModel, table: &Table) -> Outcome<()> {
         return Ok(());
     }
     writeln!(out, "Rows     {} flagged; actual and predicted from the other rows:", counted(flagged.len(), "outlier"))?;
+    let within = diagnostics.flagged_within();
+    if within > 0 && diagnostics.outlier_probability.is_none() {
+        let (beyond, threshold) = (flagged.len() - within, diagnostics.threshold);
+        let words = format!(
+            "{beyond} beyond {threshold:.1} standard deviations, {within} less far off but excluded as gross errors when the noise was \
+             chosen"
+        );
+        wrapped(&words, 69).iter().try_for_each(|line| writeln!(out, "         {line}"))?;
+    }
     let ids = model.encoder().id.as_ref().map(|id| table.texts(id)).transpose()?;
     writeln!(
         out,

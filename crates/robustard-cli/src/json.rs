@@ -18,6 +18,7 @@ pub struct Summary<'a> {
     iterations: usize,
     /// The whole time of the fit, choosing included.
     seconds: f64,
+    times: Times,
     /// Log evidence of the target.
     evidence: f64,
     /// The prediction where every input is zero; none for features that are not linear.
@@ -36,12 +37,21 @@ pub struct Summary<'a> {
     /// Rows of the table, counted from 1, that were set aside as gross errors.
     set_aside: Vec<usize>,
     quality: &'a Quality,
-    /// Coverage of 95% intervals in thirds of the predictions, lowest first; empty if rows are few.
-    coverage_by_third: Vec<PartCoverage>,
+    /// Coverage of 50% and 95% intervals of all rows and in thirds of the predictions, lowest first; empty if rows are few.
+    coverage_checks: Vec<PartCoverage>,
     /// Whether so many precisions were learnt from so few rows that the quality flatters the fit.
     optimistic: bool,
     left_out: &'a [LeftOut],
     selection: Option<&'a Selection>,
+}
+
+/// Where the time went, in seconds.
+#[derive(Serialize)]
+struct Times {
+    /// None if the table was read in pieces during the fit.
+    reading: Option<f64>,
+    choosing: f64,
+    fitting: f64,
 }
 
 /// What was fitted.
@@ -106,6 +116,11 @@ impl<'a> Summary<'a> {
             status: regression.status(),
             iterations: regression.model().iterations(),
             seconds: regression.elapsed().as_secs_f64(),
+            times: Times {
+                reading: done.reading.map(|reading| reading.as_secs_f64()),
+                choosing: regression.choosing_time().as_secs_f64(),
+                fitting: regression.fitting_time().as_secs_f64(),
+            },
             evidence: regression.log_evidence(),
             intercept: regression.design().is_linear().then(|| regression.intercept()),
             effects: regression.effects(),
@@ -118,7 +133,7 @@ impl<'a> Summary<'a> {
             whole: regression.whole(),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),
             quality: regression.quality(),
-            coverage_by_third: regression.coverage_by_third(0.95),
+            coverage_checks: regression.coverage_checks(),
             optimistic: regression.quality_is_optimistic(),
             left_out: &encoder.left_out,
             selection: regression.selection(),

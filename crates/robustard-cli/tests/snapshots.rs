@@ -17,12 +17,16 @@ fn shown(folder: &Folder, arguments: &[&str]) -> String {
     out
 }
 
-/// Times such as "12 ms in all", and the column of seconds, become "[time]".
+/// Times such as "12 ms in all", the line of times and the column of seconds become "[time]".
 fn without_times(text: &str) -> String {
     let is_time = |word: &str| word.split_once('.').is_some_and(|(_, digits)| digits.len() == 2);
     let mut seconds_column = false;
     let mut out = String::new();
     for line in text.lines() {
+        if line.starts_with("Time ") {
+            out += "Time     [times]\n";
+            continue;
+        }
         let words: Vec<&str> = line.split(' ').collect();
         let place = match words.last() {
             Some(last) if seconds_column && is_time(last) => Some(words.len() - 1),

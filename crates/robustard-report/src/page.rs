@@ -160,13 +160,13 @@ fn render_columns(columns: &Columns) -> Markup {
         @if !columns.listed.is_empty() {
             div.scroll {
                 table.features {
-                    thead { tr { th { "column" } th { "importance" } th.number { "R² lost without it" } th { "effect" } } }
+                    thead { tr { th { "column" } th { "importance" } th.number { "R² lost without it (by chance)" } th { "effect" } } }
                     tbody {
                         @for line in &columns.listed {
                             tr.unclear[!line.is_clear] {
                                 td { (line.name) }
                                 td.bars { span.share { (format!("{:.1}%", 100.0 * line.importance)) } span.bar style=(width(line.importance)) {} }
-                                td.number { (format!("{:.3} ± {:.3}", line.loss[0], line.loss[1])) }
+                                td.number { (format!("{:.3} ({:.3})", line.loss[0], line.loss[1])) }
                                 td { (line.words) @if !line.is_clear { " (not clear)" } }
                             }
                         }
@@ -192,7 +192,7 @@ fn render_pair(pair: &Pair) -> Markup {
     let [first, second] = &pair.names;
     html! {
         figure.pair {
-            h3 { (first) " and " (second) (format!(" ({:.1}% of the variance of predictions)", 100.0 * pair.share)) }
+            h3 { (first) " and " (second) (format!(" (importance {:.1}%, part of both)", 100.0 * pair.share)) }
             div.scroll {
                 table.heat {
                     thead { tr { th { (first) " \\ " (second) } @for value in &pair.values[1] { th.number { (value) } } } }

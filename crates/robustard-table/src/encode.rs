@@ -163,6 +163,18 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+/// How the reason begins if a column is text with too many levels to be a category unless that is asked for.
+const MANY_LEVELS: &str = "is text with ";
+/// The same if there are more than any category may have.
+const TOO_MANY_LEVELS: &str = "is text with more than ";
+
+impl LeftOut {
+    /// Whether it would be used if it were asked for as a category.
+    pub fn may_be_category(&self) -> bool {
+        self.reason.starts_with(MANY_LEVELS) && !self.reason.starts_with(TOO_MANY_LEVELS)
+    }
+}
+
 /// The schema of a model: which columns it uses and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Encoder {
@@ -653,8 +665,8 @@ impl ColumnFacts {
                 }
                 let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= self.rows;
                 if *has_more || (!is_forced && !enough) {
-                    let more = if *has_more { "more than " } else { "" };
-                    return Err(format!("is text with {more}{} different values", levels.len()));
+                    let begin = if *has_more { TOO_MANY_LEVELS } else { MANY_LEVELS };
+                    return Err(format!("{begin}{} different values", levels.len()));
                 }
                 let mut levels = levels.clone();
                 if has_missing && impute {

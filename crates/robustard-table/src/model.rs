@@ -68,6 +68,9 @@ pub struct TableModel {
     /// What the suspicious rows of a table that was fitted by passes are called: their ids, or their numbers counted from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     suspicious: Vec<String>,
+    /// What the rows are called that explanations may refer to, if rows have ids: their numbers in the training table, in order, and ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<(usize, String)>,
 }
 
 /// Tells a table from others by the numbers that went into the fit.
@@ -249,6 +252,12 @@ impl TableModel {
         let TableData { dataset, rows, notes } = encoder.data(table)?;
         let mut model = Self::fit_data(encoder, &dataset, recipe, control)?;
         (model.rows, model.table_rows) = (rows, table.row_count());
+        if let Some(id) = &model.encoder.id {
+            let ids = table.texts(id)?;
+            let own = |&place: &usize| Some((model.rows[place], ids[model.rows[place]].clone()?));
+            model.ids = model.regression.explaining_rows().iter().filter_map(own).collect();
+            model.ids.sort_unstable();
+        }
         Ok(Fitted { model, notes })
     }
 
@@ -263,7 +272,16 @@ impl TableModel {
         let fingerprint = Fingerprint::of(dataset);
         let table_rows = dataset.row_count();
         let rows = (0..table_rows).collect();
-        Ok(Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious: Vec::new() })
+        Ok(Self {
+            encoder,
+            regression,
+            rows,
+            table_rows,
+            fingerprint,
+            estimator: None,
+            suspicious: Vec::new(),
+            ids: Vec::new(),
+        })
     }
 
     /// A model of files that were fitted by passes over their rows, of which it keeps some.
@@ -275,12 +293,18 @@ impl TableModel {
         fingerprint: Fingerprint,
         suspicious: Vec<String>,
     ) -> Self {
-        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious }
+        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious, ids: Vec::new() }
     }
 
     /// What the rows of [`robustard::Whole::suspicious`] are called: their ids, or their numbers in the table, counted from 1.
     pub fn suspicious(&self) -> &[String] {
         &self.suspicious
+    }
+
+    /// The id of a row of the training table that an explanation refers to, if rows have ids.
+    pub fn id_of(&self, row: usize) -> Option<&str> {
+        let place = self.ids.binary_search_by_key(&row, |(row, _)| *row).ok()?;
+        Some(&self.ids[place].1)
     }
 
     /// The same as a model of the table of the rows that it keeps.

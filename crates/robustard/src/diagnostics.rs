@@ -171,6 +171,12 @@ impl Diagnostics {
         order
     }
 
+    /// Number of rows that are flagged for having been set aside alone: they are within [`Self::threshold`] of what the others predict.
+    pub fn flagged_within(&self) -> usize {
+        let is_within = |row: usize| self.set_aside[row] && self.z[row].abs() <= self.threshold;
+        (0..self.z.len()).filter(|&row| is_within(row)).count()
+    }
+
     /// Indices of the flagged rows, most suspicious first.
     pub fn flagged_rows(&self) -> Vec<usize> {
         self.ranking().into_iter().filter(|&row| self.flagged[row]).collect()

@@ -16,6 +16,7 @@ use crate::diagnostics::Diagnostics;
 use crate::features::{FeatureKind, Gap};
 use crate::quality::Quality;
 use crate::scaling::MEDIAN_TO_DEVIATION;
+use crate::standard_errors::Coefficients;
 use crate::target::TargetTransform;
 use crate::widths::Widths;
 
@@ -117,6 +118,7 @@ pub(crate) struct Known {
     quality: OnceLock<Quality>,
     /// The weights as expected values alone need them, if the design has such a form.
     folded: OnceLock<Option<Vec<f64>>>,
+    coefficients: OnceLock<Option<Coefficients>>,
 }
 
 impl PartialEq for Fit {
@@ -206,6 +208,22 @@ impl Fit {
         let width = |row: usize| widths.map_or(1.0, |widths| widths[row]);
         let off = |(row, (error, half)): (usize, (&f64, f64))| error.abs() / (half * width(row));
         residual.iter().zip(half).enumerate().map(off).collect()
+    }
+
+    /// How many times the noise of the fit errors of left-out rows are, as standard deviations; at least one.
+    fn optimism(&self) -> f64 {
+        let said = PredictiveNoise::Normal { variance: self.model.noise_inflation() * self.model.inlier_variance() };
+        let [said, found] = [said, self.predictive_noise()].map(|noise| noise.half_widths(MIDDLE, &[0.0])[0]);
+        let optimism = found / said;
+        if optimism.is_finite() { optimism.max(1.0) } else { 1.0 }
+    }
+
+    /// The coefficients under the noise that left-out rows have; none of a learnt curve, whose features have no meaning of their own, and of
+    /// very many.
+    pub fn coefficients(&self) -> Option<&Coefficients> {
+        let Self { design, model, known, .. } = self;
+        let of = || if design.map().bends().is_some() { None } else { Coefficients::of(model, self.optimism()) };
+        known.coefficients.get_or_init(of).as_ref()
     }
 
     /// Diagnostics of rows that the model does not keep, and which of them are in their leave-one-out 95% interval.

@@ -40,10 +40,25 @@ impl Quality {
     }
 }
 
+/// Rows whose coverage is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// All of them.
+    All,
+    /// The third with the lowest predictions.
+    Low,
+    /// The third between.
+    Middle,
+    /// The third with the highest predictions.
+    High,
+}
+
 /// Coverage of the intervals of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[non_exhaustive]
 pub struct PartCoverage {
+    /// Which rows.
+    pub part: Part,
     /// Least prediction of these rows.
     pub from: f64,
     /// Largest prediction of these rows.
@@ -67,10 +82,12 @@ pub enum Miscoverage {
     Wide,
 }
 
-/// Fewer rows than these, a third has nothing to say.
+/// Levels of intervals that are checked: narrow ones tell as much as wide ones, which hold nearly all rows either way.
+pub(crate) const CHECKED_LEVELS: [f64; 2] = [0.5, 0.95];
+/// Fewer rows than these, a part has nothing to say.
 const LEAST_ROWS: usize = 20;
-/// Standard deviations that one of three parts is off in 5% of tables by chance.
-const BY_CHANCE: f64 = 2.39;
+/// Standard deviations that one of eight shares, two levels of all rows and of three parts, is off in 5% of tables by chance.
+const BY_CHANCE: f64 = 2.73;
 
 impl PartCoverage {
     /// How far chance alone moves the share.
@@ -87,30 +104,46 @@ impl PartCoverage {
         }
     }
 
+    /// All rows; none if they are too few.
+    pub(crate) fn all(diagnostics: &Diagnostics, inside: &[bool], level: f64) -> Option<Self> {
+        let order = Self::ordered(diagnostics);
+        (order.len() >= LEAST_ROWS).then(|| Self::of(Part::All, diagnostics, &order, inside, level))
+    }
+
     /// The rows in thirds of their predictions, lowest first; none if they are too few.
     pub(crate) fn thirds(diagnostics: &Diagnostics, inside: &[bool], level: f64) -> Vec<Self> {
-        let Diagnostics { predicted, weight, flagged, .. } = diagnostics;
-        let mut order: Vec<usize> = (0..predicted.len()).filter(|&row| weight[row] > 0.0).collect();
-        if order.len() < 3 * LEAST_ROWS {
+        let order = Self::ordered(diagnostics);
+        let count = order.len();
+        if count < 3 * LEAST_ROWS {
             return Vec::new();
         }
+        let rows = |k: usize| &order[k * count / 3..(k + 1) * count / 3];
+        let parts = [Part::Low, Part::Middle, Part::High].into_iter().enumerate();
+        parts.map(|(k, part)| Self::of(part, diagnostics, rows(k), inside, level)).collect()
+    }
+
+    /// Rows that count, by their predictions.
+    fn ordered(diagnostics: &Diagnostics) -> Vec<usize> {
+        let Diagnostics { predicted, weight, .. } = diagnostics;
+        let mut order: Vec<usize> = (0..predicted.len()).filter(|&row| weight[row] > 0.0).collect();
         order.sort_by(|&a, &b| predicted[a].total_cmp(&predicted[b]));
-        let count = order.len();
-        let third = |k: usize| {
-            let rows = &order[k * count / 3..(k + 1) * count / 3];
-            let share = |is_counted: &dyn Fn(usize) -> bool| {
-                let counted = || rows.iter().filter(|&&row| is_counted(row));
-                counted().filter(|&&row| inside[row]).count() as f64 / counted().count().max(1) as f64
-            };
-            Self {
-                from: predicted[rows[0]],
-                to: predicted[rows[rows.len() - 1]],
-                rows: rows.len(),
-                covered: share(&|_| true),
-                covered_unflagged: share(&|row| !flagged[row]),
-                level,
-            }
+        order
+    }
+
+    fn of(part: Part, diagnostics: &Diagnostics, rows: &[usize], inside: &[bool], level: f64) -> Self {
+        let Diagnostics { predicted, flagged, .. } = diagnostics;
+        let share = |is_counted: &dyn Fn(usize) -> bool| {
+            let counted = || rows.iter().filter(|&&row| is_counted(row));
+            counted().filter(|&&row| inside[row]).count() as f64 / counted().count().max(1) as f64
         };
-        (0..3).map(third).collect()
+        Self {
+            part,
+            from: predicted[rows[0]],
+            to: predicted[rows[rows.len() - 1]],
+            rows: rows.len(),
+            covered: share(&|_| true),
+            covered_unflagged: share(&|row| !flagged[row]),
+            level,
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::diagnostics::Diagnostics;
 use crate::effects::{Background, Effects, Explanation, KnownEffects, SimilarRow};
 use crate::features::FeatureKind;
 use crate::fitted::{Fit, Whole};
-use crate::quality::{PartCoverage, Quality};
+use crate::quality::{CHECKED_LEVELS, PartCoverage, Quality};
 use crate::recipe::Recipe;
 use crate::selection::{Chosen, Selection, choose};
 use crate::target::{Predicted, TargetTransform};
@@ -42,8 +42,10 @@ pub fn fit(dataset: &Dataset<'_>, recipe: &Recipe, control: &Control) -> Result<
         let recipe = recipe.clone();
         let background = Background::of(dataset, &candidate.fit.set_aside, recipe.seed());
         let elapsed = started.elapsed();
+        let fitting = if selection.is_some() { candidate.fit.model.outcome().elapsed } else { elapsed };
+        let times = Times { elapsed, fitting };
         let effects = KnownEffects::default();
-        Ok(Regression { recipe, fit: candidate.fit, selection, paths, status, elapsed, background, effects })
+        Ok(Regression { recipe, fit: candidate.fit, selection, paths, status, times, background, effects })
     })
 }
 
@@ -58,10 +60,19 @@ pub struct Regression {
     status: Status,
     /// Not saved, so that two equal fits are equal files.
     #[serde(skip)]
-    elapsed: Duration,
+    times: Times,
     background: Background,
     #[serde(skip)]
     effects: KnownEffects,
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Times {
+    /// All of it.
+    pub elapsed: Duration,
+    /// The last fit, of what was chosen.
+    pub fitting: Duration,
 }
 
 /// Predictions of rows, in the target's units.
@@ -167,14 +178,24 @@ impl Regression {
 
     /// The time that the whole work took, choosing included; 0 of a regression that was saved.
     pub fn elapsed(&self) -> Duration {
-        self.elapsed
+        self.times.elapsed
+    }
+
+    /// How much of that went into the last fit, of what was chosen.
+    pub fn fitting_time(&self) -> Duration {
+        self.times.fitting
+    }
+
+    /// The rest: learning features, and comparing them and noise models, if there was a choice.
+    pub fn choosing_time(&self) -> Duration {
+        self.times.elapsed.saturating_sub(self.times.fitting)
     }
 
     /// A fit by passes over all rows, of which it keeps some.
     pub(crate) fn of_passes(recipe: &Recipe, fit: Fit, selection: Option<Selection>, kept: &Dataset<'_>) -> Self {
         let background = Background::of(kept, &fit.set_aside, recipe.seed());
-        let (status, effects, elapsed) = (fit.model.status(), KnownEffects::default(), Duration::ZERO);
-        Self { recipe: recipe.clone(), fit, selection, paths: Paths::default(), status, elapsed, background, effects }
+        let (status, effects, times) = (fit.model.status(), KnownEffects::default(), Times::default());
+        Self { recipe: recipe.clone(), fit, selection, paths: Paths::default(), status, times, background, effects }
     }
 
     /// With what is known of all rows.
@@ -184,8 +205,8 @@ impl Regression {
         self
     }
 
-    pub(crate) fn with_elapsed(self, elapsed: Duration) -> Self {
-        Self { elapsed, ..self }
+    pub(crate) fn with_times(self, times: Times) -> Self {
+        Self { times, ..self }
     }
 
     pub(crate) fn fit(&self) -> &Fit {
@@ -212,6 +233,11 @@ impl Regression {
         self.fit.diagnostics()
     }
 
+    /// The training rows, by their places among those that the model keeps, that explanations may call similar.
+    pub fn explaining_rows(&self) -> &[usize] {
+        &self.background.rows
+    }
+
     /// How well each row is predicted from the others; worked out once.
     pub fn quality(&self) -> &Quality {
         self.fit.quality()
@@ -234,9 +260,15 @@ impl Regression {
         self.fit.coverages(levels, &weight)
     }
 
-    /// Coverage of the leave-one-out intervals of a level in thirds of the predictions, lowest first; none if the rows are too few.
-    pub fn coverage_by_third(&self, level: f64) -> Vec<PartCoverage> {
-        PartCoverage::thirds(self.diagnostics(), &self.fit.inside(level), level)
+    /// Coverage of the leave-one-out intervals of half and of 95% of the rows, of all rows and of thirds of the predictions, where rows are
+    /// enough to tell: what says whether intervals can be trusted.
+    pub fn coverage_checks(&self) -> Vec<PartCoverage> {
+        let level = |level: f64| {
+            let inside = self.fit.inside(level);
+            let all = PartCoverage::all(self.diagnostics(), &inside, level);
+            all.into_iter().chain(PartCoverage::thirds(self.diagnostics(), &inside, level))
+        };
+        CHECKED_LEVELS.into_iter().flat_map(level).collect()
     }
 
     /// What each column does to predictions; worked out once.

@@ -18,7 +18,8 @@ pub struct FeatureSummary {
     pub name: String,
     /// Weight: target units per unit of the input for linear features, per standardized feature otherwise.
     pub coefficient: f64,
-    /// Its standard error.
+    /// Its standard error: the posterior standard deviation under the noise that left-out rows have, which is larger than
+    /// that of the fit where many features are fitted to few rows.
     pub standard_error: f64,
     /// γ of the coefficient, in the same units.
     pub precision: f64,
@@ -71,7 +72,11 @@ impl Regression {
         let is_active = model.is_active();
         let is_active = design.of_features(&is_active);
         let coefficients = design.of_features(model.coefficients());
-        let errors = design.of_features(model.standard_errors());
+        let errors = match self.fit().coefficients() {
+            Some(coefficients) => coefficients.errors(design.column_count()),
+            None => model.standard_errors().to_vec(),
+        };
+        let errors = design.of_features(&errors);
         let precisions = design.of_features(model.weight_precision());
         let summary = |(j, name): (usize, String)| {
             let kept = if is_curve { relevances[j] >= LEAST_SLOPE * largest } else { is_active[j] };
@@ -94,12 +99,16 @@ impl Regression {
         self.design().intercept_in_units(self.model().coefficients())
     }
 
-    /// Covariance of the telling features' coefficients in the user's units; 0 where left out.
+    /// Covariance of the telling features' coefficients in the user's units, whose diagonal holds the squares of their standard errors; 0
+    /// where left out.
     pub fn coefficient_covariance(&self) -> Mat<f64> {
         let design = self.design();
         let telling = design.telling_features();
-        let standard = self.model().latent_covariance(design.unit_rows(telling).as_ref());
-        let standard = standard.unwrap_or_else(|_| Mat::zeros(telling, telling));
+        let units = design.unit_rows(telling);
+        let standard = match self.fit().coefficients() {
+            Some(coefficients) => coefficients.of_rows(units.as_ref()),
+            None => self.model().latent_covariance(units.as_ref()).unwrap_or_else(|_| Mat::zeros(telling, telling)),
+        };
         Mat::from_fn(telling, telling, |i, j| design.unit(i) * design.unit(j) * standard[(i, j)])
     }
 

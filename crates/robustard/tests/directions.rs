@@ -24,7 +24,7 @@ const ENGINE: [&str; 16] = [
     "fit",
 ];
 /// The modules of this crate, in order.
-const LAYER: [&str; 24] = [
+const LAYER: [&str; 25] = [
     "control",
     "input_column",
     "dataset",
@@ -34,6 +34,7 @@ const LAYER: [&str; 24] = [
     "target",
     "triangle",
     "calibration",
+    "standard_errors",
     "widths",
     "learn",
     "features",

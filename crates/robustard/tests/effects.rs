@@ -87,9 +87,12 @@ fn interactions_are_named() {
         let effects = regression.effects();
         let first = &effects.interactions[0];
         assert_eq!(first.columns, [3, 4]);
-        // 4 · 0.75² of 4 · 0.75² + 4.65.
+        // 4 · 0.75² of 2 · 4 · 0.75² + 4.65.
         assert!((0.2..0.5).contains(&first.share), "{}", first.share);
         assert!(effects.interactions[1..].iter().all(|other| other.share < 0.2 * first.share));
+        // A pair is part of the importance of both of its columns.
+        let part = |column: &robustard::ColumnEffect| column.importance * column.interacting;
+        assert!(first.columns.iter().all(|&c| first.share < 1.1 * part(&effects.columns[c])), "{}", first.share);
         assert!(effects.columns[3].interacting > 0.8 && effects.columns[0].interacting < 0.2);
         let (corner, centre) = (first.effect[0][0], first.effect[3][3]);
         assert!(corner > 2.0 && centre.abs() < 1.0, "{corner} {centre}");
@@ -230,4 +233,55 @@ fn few_rows_do_not_deceive() {
         let constant = fitted(&few, &[3.0; 8]);
         assert!(constant.effects().columns.iter().all(|column| column.standing == Standing::Dropped), "{seed}");
     }
+}
+
+/// Of c = a + b each is known from the two others, not from one: they are a group. Without the group no less is lost than without one of
+/// its members, and never more than there is.
+#[test]
+fn columns_that_are_collinear_only_together_are_a_group() {
+    for (seed, sign) in [(60, 1.0), (61, -1.0)] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut inputs = Mat::from_fn(300, 5, |_, _| normal(&mut rng));
+        (0..300).for_each(|i| inputs[(i, 3)] = inputs[(i, 0)] + sign * inputs[(i, 1)] + 0.01 * normal(&mut rng));
+        let target: Vec<f64> = (0..300)
+            .map(|i| 30.0 * (inputs[(i, 3)] - inputs[(i, 0)]) + inputs[(i, 2)] + 0.2 * normal(&mut rng))
+            .collect();
+        let regression = fitted(&inputs, &target);
+        let effects = regression.effects();
+        let [group] = &effects.collinear[..] else { panic!("one group: {:?}", effects.collinear) };
+        assert_eq!(group.columns, [0, 1, 3]);
+        assert!(group.is_needed && group.loss > 0.9, "{group:?}");
+        let quality = regression.quality().loo_r2;
+        for column in &effects.columns {
+            assert!(column.loss <= group.loss + 1e-12 && column.loss <= quality + 0.01, "{seed} {column:?}");
+            assert_eq!(column.standing == Standing::Clear, column.loss > column.loss_by_chance);
+        }
+    }
+}
+
+/// With more columns than rows the fit takes noise for effects; standard errors know it, of coefficients as of effects.
+#[test]
+fn standard_errors_hold_with_more_columns_than_rows() {
+    const SEEDS: u64 = 12;
+    let (mut inside, mut all) = (0, 0);
+    for seed in 0..SEEDS {
+        let mut rng = ChaCha8Rng::seed_from_u64(70 + seed);
+        let inputs = Mat::from_fn(40, 60, |_, _| normal(&mut rng));
+        let target: Vec<f64> =
+            (0..40).map(|i| 3.0 * inputs[(i, 0)] - 2.0 * inputs[(i, 1)] + 0.5 * normal(&mut rng)).collect();
+        let recipe = recipe("linear", None);
+        let regression = fit(&Dataset::new(inputs.as_ref(), &target).unwrap(), &recipe, &Control::new()).unwrap();
+        let features = regression.features_in_units();
+        let covariance = regression.coefficient_covariance();
+        for (j, truth) in [(0, 3.0), (1, -2.0)] {
+            let (coefficient, error) = (features[j].coefficient, features[j].standard_error);
+            println!("{seed} {j}: {coefficient} ± {error}");
+            all += 1;
+            inside += usize::from((coefficient - truth).abs() <= 1.96 * error);
+            assert!(error < 0.6, "{error}");
+            assert!((covariance[(j, j)].sqrt() / error - 1.0).abs() < 1e-9);
+        }
+    }
+    println!("{inside} of {all}");
+    assert!(10 * inside >= 8 * all, "{inside} of {all}");
 }

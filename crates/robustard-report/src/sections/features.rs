@@ -16,7 +16,7 @@ const MOST_LISTED: usize = 15;
 const MOST_LEVELS: usize = 12;
 /// Coefficients listed.
 const MOST_COEFFICIENTS: usize = 200;
-/// Pairs of columns shown, each with at least this share of the variance of predictions.
+/// Pairs of columns shown, each with at least this importance.
 const MOST_PAIRS: usize = 2;
 const LEAST_PAIR: f64 = 0.01;
 /// A normal variable is within so many standard deviations 95 times of 100.
@@ -48,7 +48,7 @@ pub struct ColumnLine {
     pub name: String,
     /// Its share of the variance of predictions.
     pub importance: f64,
-    /// What R² loses without it, and the standard error.
+    /// What R² loses without it, and what that stays below if it does nothing.
     pub loss: [f64; 2],
     /// How it acts.
     pub words: String,
@@ -61,7 +61,7 @@ pub struct ColumnLine {
 pub struct Pair {
     /// Their names.
     pub names: [String; 2],
-    /// Share of the variance of predictions.
+    /// Its part of the importance of both.
     pub share: f64,
     /// Their values.
     pub values: [Vec<String>; 2],
@@ -83,16 +83,17 @@ pub fn section(view: &View<'_>) -> Section {
             .to_owned(),
         count => format!(
             "{count} of {} clearly matter{}. Importance is the column's share of the variance of predictions; R² lost is what \
-             predictions of left-out rows lose where the column is not known.",
+             predictions of left-out rows lose where the column is not known, and in brackets what that reaches by chance for a column \
+             that does nothing.",
             counted(effects.columns.len(), "column"),
             if count == 1 { "s" } else { "" },
         ),
     }];
-    for Collinear { columns, loss, loss_error, is_needed, .. } in &effects.collinear {
+    for Collinear { columns, loss, loss_by_chance, is_needed, .. } in &effects.collinear {
         let names: Vec<String> = columns.iter().map(|&column| name(column)).collect();
         let needed = if *is_needed { "at least one of them is needed" } else { "none of them is clearly needed" };
         answer.push(format!(
-            "{} are collinear and share their effect: {needed}, and R² loses {loss:.3} ± {loss_error:.3} without all of them.",
+            "{} are collinear and share their effect: {needed}, and R² loses {loss:.3} ({loss_by_chance:.3}) without all of them.",
             names.join(", ")
         ));
     }
@@ -101,7 +102,7 @@ pub fn section(view: &View<'_>) -> Section {
         ColumnLine {
             name: name(column),
             importance: effect.importance,
-            loss: [effect.loss, effect.loss_error],
+            loss: [effect.loss, effect.loss_by_chance],
             words: effect_words(effect),
             is_clear: effect.standing == Standing::Clear,
         }

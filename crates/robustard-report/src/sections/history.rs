@@ -1,5 +1,7 @@
 //! What happened during the fit?
 
+use std::time::Duration;
+
 use robustard::Status;
 use robustard::engine::solver::Path;
 
@@ -43,7 +45,9 @@ pub fn section(view: &View<'_>) -> Section {
         encoder.columns.iter().map(|column| clipped(&column.name, LONGEST_NAME)).collect::<Vec<_>>().join(", "),
     );
     for left_out in &encoder.left_out {
-        fact("column left out", format!("{} ({})", clipped(&left_out.name, LONGEST_NAME), left_out.reason));
+        let name = clipped(&left_out.name, LONGEST_NAME);
+        let hint = if left_out.may_be_category() { format!("; --categorical {name} uses it") } else { String::new() };
+        fact("column left out", format!("{name} ({}{hint})", left_out.reason));
     }
     let dropped = view.table.row_count() - view.model.rows().len();
     if dropped > 0 {
@@ -94,16 +98,19 @@ pub fn section(view: &View<'_>) -> Section {
 
 /// Where the time went.
 fn times(view: &View<'_>) -> String {
-    let fitting = view.regression.elapsed();
+    let [choosing, fitting] = [view.regression.choosing_time(), view.regression.fitting_time()];
     let page = view.started.elapsed();
     let reading = view.source.reading;
     let read = reading.map_or(String::new(), |reading| format!("{} reading, ", time_words(reading)));
-    let chosen = if view.regression.selection().is_some() { "choosing and fitting" } else { "fitting" };
-    // Of a model that was saved, it is not known.
-    let fitted = if fitting.is_zero() { String::new() } else { format!("{} {chosen}, ", time_words(fitting)) };
+    // Of a model that was saved, they are not known.
+    let known = |time: Duration, what: &str| match time.is_zero() {
+        true => String::new(),
+        false => format!("{} {what}, ", time_words(time)),
+    };
+    let fitted = known(choosing, "choosing features and noise") + &known(fitting, "fitting");
     format!(
         "Time: {} in all, of which {read}{fitted}{} effects, explanations and this page.",
-        time_words(reading.unwrap_or_default() + fitting + page),
+        time_words(reading.unwrap_or_default() + choosing + fitting + page),
         time_words(page),
     )
 }

@@ -16,21 +16,23 @@ pub fn section(view: &View<'_>) -> Section {
              by chance)"
         ),
     };
+    let within = match view.diagnostics.outlier_probability {
+        Some(_) => 0,
+        None => view.diagnostics.flagged_within(),
+    };
     let answer = match rows.flagged {
         0 => format!("No outliers flagged: no row is {expectation}."),
+        count if within > 0 => format!(
+            "{count} of {} rows are flagged: {} {expectation}; {within} less far off {} excluded from the fit as gross errors when the noise \
+             was chosen. {}",
+            rows.total,
+            count - within,
+            if within == 1 { "was" } else { "were" },
+            first(view)
+        ),
         count => {
-            let worst = rows.field(RowField::Z)[0];
             let verb = if count == 1 { "is" } else { "are" };
-            format!(
-                "{count} of {} rows {verb} {expectation}. Check {} {} first: its {} is {} standard deviations {} the \
-                 prediction. Select a row to see why it is predicted as it is.",
-                rows.total,
-                rows.label_name,
-                rows.label[0],
-                view.target,
-                short((10.0 * worst.abs()).round() / 10.0),
-                if rows.field(RowField::Actual)[0] > rows.field(RowField::Predicted)[0] { "above" } else { "below" },
-            )
+            format!("{count} of {} rows {verb} {expectation}. {}", rows.total, first(view))
         }
     };
     let mut answers = vec![answer.into()];
@@ -59,6 +61,20 @@ pub fn section(view: &View<'_>) -> Section {
         },
         detail: Detail::Rows,
     }
+}
+
+/// The row to check first.
+fn first(view: &View<'_>) -> String {
+    let rows = &view.rows;
+    let worst = rows.field(RowField::Z)[0];
+    format!(
+        "Check {} {} first: its {} is {} standard deviations {} the prediction. Select a row to see why it is predicted as it is.",
+        rows.label_name,
+        rows.label[0],
+        view.target,
+        short((10.0 * worst.abs()).round() / 10.0),
+        if rows.field(RowField::Actual)[0] > rows.field(RowField::Predicted)[0] { "above" } else { "below" },
+    )
 }
 
 fn noise_by_rank(view: &View<'_>) -> Chart {

@@ -25,7 +25,8 @@ const LEAST_SHARE: f64 = 1e-3;
 pub struct Interaction {
     /// The columns, by their numbers.
     pub columns: [usize; 2],
-    /// Its share of the variance of predictions.
+    /// Its share of the same sum that the importance of columns is a share of, so that the two can be compared: it is part of the importance
+    /// of both columns.
     pub share: f64,
     /// Values of the two columns.
     pub values: [Vec<ColumnValue>; 2],
@@ -33,15 +34,16 @@ pub struct Interaction {
     pub effect: Vec<Vec<f64>>,
 }
 
-/// The strongest interactions; `parts` is the variance of each column that is not of its main effect, `variance` that of predictions.
+/// The strongest interactions; `parts` is the variance of each column that is not of its main effect, `whole` the sum
+/// of the variances of all columns.
 pub(super) fn strongest(
     look: &Look<'_>,
     columns: &[InputColumn],
     grids: &[Grid],
     parts: &[f64],
-    variance: f64,
+    whole: f64,
 ) -> Vec<Interaction> {
-    let mut order: Vec<usize> = (0..columns.len()).filter(|&column| parts[column] > NOTHING * variance).collect();
+    let mut order: Vec<usize> = (0..columns.len()).filter(|&column| parts[column] > NOTHING * whole).collect();
     order.sort_by(|&a, &b| parts[b].total_cmp(&parts[a]));
     order.truncate(MOST_COLUMNS);
     let pairs: Vec<[usize; 2]> = order
@@ -50,7 +52,7 @@ pub(super) fn strongest(
         .flat_map(|(place, &a)| order[place + 1..].iter().map(move |&b| [a.min(b), a.max(b)]))
         .collect();
     let rows = ROWS.min(look.row_count());
-    let interaction = |pair: &[usize; 2]| of_pair(look, columns, grids, *pair, rows, variance);
+    let interaction = |pair: &[usize; 2]| of_pair(look, columns, grids, *pair, rows, whole);
     let mut found: Vec<Interaction> = pairs.par_iter().map(interaction).collect();
     found.retain(|interaction| interaction.share >= LEAST_SHARE);
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -91,7 +93,7 @@ fn of_pair(
     grids: &[Grid],
     pair: [usize; 2],
     rows: usize,
-    variance: f64,
+    whole: f64,
 ) -> Interaction {
     let [first, second] = pair.map(|column| coarse(&grids[column]));
     let (k, l) = (first.len(), second.len());
@@ -115,14 +117,14 @@ fn of_pair(
     let at = |a: usize, b: usize| mean[a * l + b];
     let of_first: Vec<f64> = (0..k).map(|a| (0..l).map(|b| second[b].1 * at(a, b)).sum()).collect();
     let of_second: Vec<f64> = (0..l).map(|b| (0..k).map(|a| first[a].1 * at(a, b)).sum()).collect();
-    let whole: f64 = of_first.iter().zip(&first).map(|(value, (_, weight))| weight * value).sum();
+    let average: f64 = of_first.iter().zip(&first).map(|(value, (_, weight))| weight * value).sum();
     let effect: Vec<Vec<f64>> =
-        (0..k).map(|a| (0..l).map(|b| at(a, b) - of_first[a] - of_second[b] + whole).collect()).collect();
+        (0..k).map(|a| (0..l).map(|b| at(a, b) - of_first[a] - of_second[b] + average).collect()).collect();
     let square: f64 =
         (0..k * l).map(|place| first[place / l].1 * second[place % l].1 * effect[place / l][place % l].powi(2)).sum();
     let shown = |column: usize, points: &[(usize, f64)]| -> Vec<ColumnValue> {
         points.iter().map(|(point, _)| grids[column].shown[*point].clone()).collect()
     };
     let values = [shown(pair[0], &first), shown(pair[1], &second)];
-    Interaction { columns: pair, share: if variance > 0.0 { square / variance } else { 0.0 }, values, effect }
+    Interaction { columns: pair, share: if whole > 0.0 { square / whole } else { 0.0 }, values, effect }
 }

@@ -3,7 +3,7 @@
 use faer::{Mat, MatRef, Par};
 use rayon::prelude::*;
 
-use super::{Background, product};
+use super::{Background, CLEAR, product};
 use crate::features::{Exchanged, Exchanger};
 use crate::fitted::Fit;
 
@@ -44,7 +44,8 @@ pub(super) struct Loss {
     pub value: f64,
     /// Its standard error: how it would vary from sample to sample.
     pub error: f64,
-    /// Its standard error if the column did nothing: what is left then are products of errors and of changes of predictions.
+    /// What it stays below if the column does nothing: [`CLEAR`] standard errors, of what is left then, products of errors and of changes of
+    /// predictions.
     pub by_chance: f64,
 }
 
@@ -152,8 +153,8 @@ impl<'f> Look<'f> {
         seen
     }
 
-    /// Variances of weighted sums of the columns of `sums`, in squared units of the target: the posterior's, or where that is larger the
-    /// jackknife's, which does not rest on the noise and the smoothness that were learnt.
+    /// Variances of weighted sums of the columns of `sums`, in squared units of the target: the posterior's, of coefficients under the
+    /// noise of left-out rows, or where that is larger the jackknife's, which does not rest on the noise and the smoothness that were learnt.
     pub fn variances(&self, sums: MatRef<'_, f64>) -> Vec<f64> {
         let Fit { design, model, .. } = self.fit;
         let features = self.exchanger.features(sums.subrows(1, sums.nrows() - 1));
@@ -162,7 +163,10 @@ impl<'f> Look<'f> {
             Some(feature) => features[(feature, g)],
             None => sums[(0, g)],
         });
-        let mut variances = model.predict_rows(rows.as_ref()).map_or(vec![0.0; sums.ncols()], |latent| latent.variance);
+        let mut variances = match self.fit.coefficients() {
+            Some(coefficients) => coefficients.variances(rows.as_ref()),
+            None => model.predict_rows(rows.as_ref()).map_or(vec![0.0; sums.ncols()], |latent| latent.variance),
+        };
         for (g, variance) in variances.iter_mut().enumerate() {
             let sum: Vec<f64> = sums.col(g).iter().copied().collect();
             *variance = variance.max(self.jackknife_variance(&sum));
@@ -177,32 +181,56 @@ impl<'f> Look<'f> {
         rows.map(|row| change(row).powi(2)).sum::<f64>() / (1.0 - self.unseen)
     }
 
-    /// What left-out R² loses where a column is not known and predictions are averaged over its values, of given weights, with the
-    /// standard error; `values` are left-out predictions with them.
+    /// What left-out R² loses where a column is not known and predictions are averaged over its values, of given weights; `values` are
+    /// left-out predictions with them. At most all is lost: where other columns make up for the one that is not known, averages may be
+    /// worse than the mean of the target, which would then be predicted.
     pub fn loss(&self, values: MatRef<'_, f64>, weight: &[f64]) -> Loss {
-        let loss = |(row, own): (usize, &Option<LeftOutRow>)| {
-            let LeftOutRow { actual, error, deviation, .. } = own.as_ref()?;
-            let mean: f64 = weight.iter().enumerate().map(|(g, w)| w * values[(row, g)]).sum();
-            let change = actual - error - mean;
-            Some([self.share[row], (actual - mean).powi(2) - error * error, *actual, 2.0 * deviation * change])
+        let row = |(row, own): (usize, &Option<LeftOutRow>)| {
+            let LeftOutRow { actual, error, deviation, .. } = *own.as_ref()?;
+            let without = weight.iter().enumerate().map(|(g, w)| w * values[(row, g)]).sum();
+            Some(Without { share: self.share[row], actual, error, deviation, without })
         };
-        let rows: Vec<[f64; 4]> = self.left_out.iter().enumerate().filter_map(loss).collect();
-        let total: f64 = rows.iter().map(|[share, ..]| share).sum();
+        let mut rows: Vec<Without> = self.left_out.iter().enumerate().filter_map(row).collect();
+        let total: f64 = rows.iter().map(|row| row.share).sum();
         if total <= 0.0 {
             return Loss::default();
         }
-        let average =
-            |value: &dyn Fn(&[f64; 4]) -> f64| -> f64 { rows.iter().map(|row| row[0] / total * value(row)).sum() };
-        let actual = average(&|row| row[2]);
-        let variance = average(&|row| (row[2] - actual).powi(2));
+        rows.iter_mut().for_each(|row| row.share /= total);
+        let actual: f64 = rows.iter().map(|row| row.share * row.actual).sum();
+        let variance: f64 = rows.iter().map(|row| row.share * (row.actual - actual).powi(2)).sum();
         if variance <= 0.0 {
             return Loss::default();
         }
-        let loss = average(&|row| row[1]);
-        let root = |value: &dyn Fn(&[f64; 4]) -> f64| -> f64 {
-            rows.iter().map(|row| (row[0] / total * value(row)).powi(2)).sum::<f64>().sqrt() / variance
+        let averaged = Without::loss(&rows, variance);
+        rows.iter_mut().for_each(|row| row.without = actual);
+        let all = Without::loss(&rows, variance);
+        // Where nothing is explained, nothing can be lost.
+        if averaged.value <= all.value.max(0.0) { averaged } else { all }
+    }
+}
+
+/// A row predicted without itself, and without a column.
+struct Without {
+    share: f64,
+    actual: f64,
+    error: f64,
+    deviation: f64,
+    without: f64,
+}
+
+impl Without {
+    /// What R² loses, where targets have this variance.
+    fn loss(rows: &[Self], variance: f64) -> Loss {
+        let loss = |row: &Self| (row.actual - row.without).powi(2) - row.error * row.error;
+        let value: f64 = rows.iter().map(|row| row.share * loss(row)).sum();
+        let root = |of: &dyn Fn(&Self) -> f64| -> f64 {
+            rows.iter().map(|row| (row.share * of(row)).powi(2)).sum::<f64>().sqrt() / variance
         };
-        Loss { value: loss / variance, error: root(&|row| row[1] - loss), by_chance: root(&|row| row[3]) }
+        Loss {
+            value: value / variance,
+            error: root(&|row| loss(row) - value),
+            by_chance: CLEAR * root(&|row| 2.0 * row.deviation * (row.actual - row.error - row.without)),
+        }
     }
 }
 

@@ -74,10 +74,13 @@ pub struct ColumnEffect {
     /// Its share of the variance of predictions: the mean squared change when its values are exchanged among rows, divided by the sum
     /// of that over all columns.
     pub importance: f64,
-    /// What the leave-one-out R² loses where it is not known and predictions are averaged over its values.
+    /// What the leave-one-out R² loses where it is not known and predictions are averaged over its values; at most all of it, since the mean
+    /// of the target can always be predicted.
     pub loss: f64,
-    /// Standard error of that.
+    /// Standard error of that: how it would vary from sample to sample.
     pub loss_error: f64,
+    /// What the loss of a column that does nothing stays below: three standard errors that it has then. A larger loss is clear.
+    pub loss_by_chance: f64,
     /// Share of its part of the variance that is not its main effect: it acts together with other columns.
     pub interacting: f64,
     /// What can be said of it.
@@ -94,8 +97,8 @@ pub struct ColumnEffect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Left-out rows are predicted worse without it, by more than three standard errors that the loss has where a column does nothing: of
-    /// many such columns, none looks clear by chance.
+    /// Left-out rows are predicted worse without it, by more than [`ColumnEffect::loss_by_chance`]: of many columns that do nothing, none
+    /// looks clear.
     Clear,
     /// They may not be predicted worse.
     Unclear,
@@ -182,14 +185,14 @@ fn effects(fit: &Fit, background: &Background) -> Effects {
     // What is smaller than the rounding of predictions is nothing, too.
     let rounding = (ROUNDING * average).powi(2);
     let is_nothing = |part: f64| part <= NOTHING * variance + rounding || whole <= 0.0;
-    let effect = |Found { mut effect, variance, main, by_chance }: Found| {
+    let effect = |Found { mut effect, variance, main }: Found| {
         if is_nothing(variance) {
             // What is left is rounding.
-            (effect.loss, effect.loss_error) = (0.0, 0.0);
+            (effect.loss, effect.loss_error, effect.loss_by_chance) = (0.0, 0.0, 0.0);
         }
         effect.importance = if is_nothing(variance) { 0.0 } else { variance / whole };
         effect.interacting = if is_nothing(variance) { 0.0 } else { (1.0 - main / variance).max(0.0) };
-        effect.standing = match effect.loss > CLEAR * by_chance {
+        effect.standing = match effect.loss > effect.loss_by_chance {
             _ if is_nothing(variance) => Standing::Dropped,
             true => Standing::Clear,
             false => Standing::Unclear,
@@ -198,8 +201,8 @@ fn effects(fit: &Fit, background: &Background) -> Effects {
     };
     let parts: Vec<f64> = found.iter().map(|found| found.variance - found.main).collect();
     let found: Vec<ColumnEffect> = found.into_iter().map(effect).collect();
-    let interactions = interactions::strongest(&look, columns, &grids, &parts, variance);
-    let collinear = collinear::groups(&look, columns, known.as_ref());
+    let interactions = interactions::strongest(&look, columns, &grids, &parts, whole);
+    let collinear = collinear::groups(&look, columns, &found, known.as_ref());
     Effects { average, deviation: variance.sqrt(), rows, columns: found, collinear, interactions, grids }
 }
 
@@ -209,8 +212,6 @@ struct Found {
     /// Its part of the variance of predictions, and that of its main effect.
     variance: f64,
     main: f64,
-    /// Standard error of the loss if the column did nothing.
-    by_chance: f64,
 }
 
 fn of_column(look: &Look<'_>, column: &InputColumn, grid: &Grid, known: MatRef<'_, f64>) -> Found {
@@ -259,13 +260,14 @@ fn of_column(look: &Look<'_>, column: &InputColumn, grid: &Grid, known: MatRef<'
         importance: 0.0,
         loss: loss.value,
         loss_error: loss.error,
+        loss_by_chance: loss.by_chance,
         interacting: 0.0,
         standing: Standing::Unclear,
         direction: direction(grid, &main),
         points: (0..count).map(point).collect(),
         rug,
     };
-    Found { effect, variance, main: main_variance, by_chance: loss.by_chance }
+    Found { effect, variance, main: main_variance }
 }
 
 /// Correlation of value and effect of a number.

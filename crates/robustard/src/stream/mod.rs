@@ -21,7 +21,7 @@ use crate::features::FeatureKind;
 use crate::fitted::{Fit, WeightRule, Whole};
 use crate::moments::Moments;
 use crate::recipe::Recipe;
-use crate::regression::Regression;
+use crate::regression::{Regression, Times};
 use crate::scaling::typing_limit;
 use crate::selection::large::{CHOICE_ROWS, gross_limit};
 use crate::selection::{Chosen, Compared, choose};
@@ -110,6 +110,7 @@ pub fn fit_passes<P: RowPasses + Send>(
         let started = Instant::now();
         let work = Work::of_sample(sample, Some(moments), recipe, control)?;
         let Chosen { candidate, mut selection } = choose(&work)?;
+        let choosing = started.elapsed();
         if control.is_stopped() {
             return Err(Error::Stopped.into());
         }
@@ -171,7 +172,8 @@ pub fn fit_passes<P: RowPasses + Send>(
             }
             regression = regression.with_whole(summary.whole(few, learner.passes(), maker.rule));
         }
-        Ok(regression.with_elapsed(started.elapsed()))
+        let elapsed = started.elapsed();
+        Ok(regression.with_times(Times { elapsed, fitting: elapsed.saturating_sub(choosing) }))
     })
 }
 
