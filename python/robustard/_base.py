@@ -162,9 +162,9 @@ class Regression(Core):
         -------
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per column, most important first: `column`, `importance` (share of the variance of predictions, as
-            `feature_importances_`), `loss` and `loss_error` (what the leave-one-out R² loses where the column is not known, and the
-            standard error), `interacting` (how much of its part is together with other columns), `direction` (correlation of value and
-            effect of a number) and `standing` ('clear', 'unclear' or 'dropped').
+            `feature_importances_`), `loss` and `loss_error` (what the leave-one-out R² loses where the column is not known, at most all of
+            it, and the standard error), `loss_by_chance` (what the loss of a column that does nothing stays below), `interacting` (how much of its part is together with other columns), `direction` (correlation of value and
+            effect of a number) and `standing` ('clear' if the loss is larger than by chance, 'unclear' or 'dropped').
 
         Examples
         --------
@@ -175,7 +175,7 @@ class Regression(Core):
         ['x1', 'x0']
         """
         check_is_fitted(self)
-        names = ("importance", "loss", "loss_error", "interacting", "direction", "standing")
+        names = ("importance", "loss", "loss_error", "loss_by_chance", "interacting", "direction", "standing")
         known = sorted(self._effects["columns"], key=lambda effect: -effect["importance"])
         lines = [(effect["name"], *(effect[name] for name in names)) for effect in known]
         return self._table(("column", *names), lines)
@@ -199,7 +199,7 @@ class Regression(Core):
         data frame
             Of the kind that `fit` was given (pandas for arrays), one line per pair of values, strongest pairs of columns first:
             `column`, `value`, `other_column`, `other_value`, `effect` (what is added to the two main effects, in the target's units)
-            and `share` (of the variance of predictions that the pair carries).
+            and `share` (what the pair carries, as part of the importance of both columns).
 
         Examples
         --------
@@ -359,21 +359,25 @@ class Regression(Core):
 
         Examples
         --------
-        >>> import matplotlib
+        >>> import matplotlib, numpy as np
         >>> matplotlib.use("Agg")
         >>> from robustard import JointARD
-        >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
-        >>> [ax] = model.plot_effects()
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> model = JointARD().fit(X, X[:, 0] ** 2 + X[:, 1])
+        >>> [ax.get_xlabel() for ax in model.plot_effects(["x0", "x1"])]
+        ['x0', 'x1']
         """
         return self._plot("effects", columns, most, ax=ax)
 
     def plot_features(self, most: int = 30, ax: Any = None) -> Any:
-        """Plot the coefficients of linear features with their 95% intervals; of others, the importance of columns.
+        """Plot how much each feature counts: coefficients of linear features with their 95% intervals, else the importance of columns.
+
+        How a column acts is what `plot_effects` shows.
 
         Parameters
         ----------
         most : int, default=30
-            How many of them.
+            How many, those that count most.
         ax : matplotlib Axes, optional
             Where to draw; a new figure if none is given.
 
@@ -388,7 +392,8 @@ class Regression(Core):
         >>> matplotlib.use("Agg")
         >>> from robustard import JointARD
         >>> model = JointARD().fit([[1.0], [2.0], [3.0], [4.0]], [2.0, 4.1, 5.9, 8.0])
-        >>> ax = model.plot_features()
+        >>> model.plot_features().get_title()
+        '1 of 1 coefficients, clearest at the top; 0 are zero'
         """
         return self._plot("features", most, ax=ax)
 

@@ -36,7 +36,7 @@ def features(model: Regression, most: int, *, ax: Any) -> Any:
         ax.set_xlabel("coefficient with its 95% interval")
         ax.set_yticks(places, [model.coef_names_[place] for place in order])
         left_out = int((model.coef_ == 0).sum())
-        title = f"{len(order)} coefficients, clearest at the top; {left_out} of {len(model.coef_)} are zero"
+        title = f"{len(order)} of {len(model.coef_)} coefficients, clearest at the top; {left_out} are zero"
     else:
         known = _ranked(model)
         shown = known[:most][::-1]

@@ -50,7 +50,7 @@ def _features(model: Regression) -> str:
         lines.append(
             f"<tr><td style='{_CELL};text-align:left'>{escape(effect['name'])}</td>"
             f"<td style='{_CELL}'>{100 * effect['importance']:.1f}%</td>"
-            f"<td style='{_CELL}'>R² lost without: {effect['loss']:.3f} ± {effect['loss_error']:.3f}</td>"
+            f"<td style='{_CELL}'>R² lost without: {effect['loss']:.3f} (by chance {effect['loss_by_chance']:.3f})</td>"
             f"<td style='{_CELL};text-align:left'><div style='height:9px;width:{bar}px;background:#3a6ea5'></div></td></tr>"
         )
     more = f"and {len(clear) - _MOST} more" if len(clear) > _MOST else ""

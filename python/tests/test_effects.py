@@ -31,7 +31,7 @@ def test_importances_have_one_value_per_column(model, table):
     assert importances[4] < 0.1 * importances[:4].min()
     shown = model.importances()
     assert list(shown["column"])[-1] == "x4" and list(shown["standing"])[:4] == ["clear"] * 4
-    assert (shown["loss"][:4] > 3 * shown["loss_error"][:4]).all()
+    assert ((shown["loss"] > shown["loss_by_chance"]) == (shown["standing"] == "clear")).all()
     chosen = SelectFromModel(JointARD(), threshold=0.02).fit(X, y).get_support()
     assert list(chosen) == [True] * 4 + [False]
     assert SelectFromModel(JointARD(features="linear"), threshold=0.5).fit(X, y).get_support()[0]
@@ -85,6 +85,33 @@ def test_pictures(model):
         model.plot_effects(["other"])
     assert "columns clearly matter" in model.plot_features().get_title()
     assert "of 5 columns clearly matter" in model._repr_html_()
+
+
+def test_standard_errors_are_one_figure_everywhere(tmp_path, robustard_command):
+    """With more columns than rows the fit's own noise is far too small; summary, JSON and Python say the same."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(40, 60))
+    y = 3 * X[:, 0] - 2 * X[:, 1] + 0.5 * rng.normal(size=40)
+    model = JointARD(features="linear").fit(X, y)
+    assert (model.coef_std_[:2] > 0.05).all()
+    np.testing.assert_allclose(np.sqrt(np.diag(model.sigma_)), model.coef_std_, rtol=1e-9)
+    lines = [",".join([*model.coef_names_, "y"])]
+    lines += [",".join(repr(float(value)) for value in [*row, target]) for row, target in zip(X, y)]
+    (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
+    command = [robustard_command, "fit", str(tmp_path / "table.csv"), "--target", "y", "--features", "linear"]
+    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    errors = {feature["name"]: feature["standard_error"] for feature in found["features"]}
+    assert [errors[name] for name in model.coef_names_] == list(model.coef_std_)
+    summary = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    shown = float(re.search(r"x0 .*± (\S+)", summary)[1])
+    assert shown == pytest.approx(model.coef_std_[0], rel=0.06)
+
+
+def test_many_levels_name_the_way_out():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": np.arange(40.0), "name": [f"n{k}" for k in range(40)]})
+    with pytest.warns(UserWarning, match=r'different values; categorical=\["name"\] uses it'):
+        JointARD().fit(frame, np.arange(40.0) + np.sin(np.arange(40.0)))
 
 
 def test_the_same_importance_everywhere(model, table, tmp_path, robustard_command):

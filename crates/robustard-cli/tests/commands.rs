@@ -115,8 +115,30 @@ fn tables_come_through_pipes_and_results_as_json() {
     assert_eq!(value["status"], "converged");
     assert_eq!(value["flagged_rows"][0]["row"], 8);
     assert_eq!(value["noise_variance"].as_array().unwrap().len(), 100);
-    for key in ["fitted", "seconds", "evidence", "iterations", "features", "quality"] {
+    for key in ["fitted", "seconds", "times", "evidence", "iterations", "features", "quality"] {
         assert!(!value[key].is_null(), "{key}");
+    }
+}
+
+/// A row is not among those that are like it, which have their ids whatever table is given.
+#[test]
+fn similar_rows_are_others_and_have_ids() {
+    let folder = Folder::new("similar");
+    folder.file("houses.csv", houses());
+    let fit = ["fit", "houses.csv", "--target", "price", "--id", "name", "-o", "m", "--quiet"];
+    assert!(folder.run(&fit).status.success());
+    folder.file("new.csv", "name,area,age,junk\na,60,20,0\n");
+    for (table, row) in [("houses.csv", "h1"), ("houses.csv", "h50"), ("new.csv", "a")] {
+        let output = folder.run(&["explain", "m", table, "--row", row, "--json"]);
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let similar = value["similar_rows"].as_array().unwrap();
+        assert_eq!(similar.len(), 5);
+        for other in similar {
+            let id = other["id"].as_str().unwrap();
+            assert!(id.starts_with('h') && id != row, "{row}: {id}");
+        }
+        let [lower, mean, upper] = ["lower", "prediction", "upper"].map(|key| value[key].as_f64().unwrap());
+        assert!(lower < mean && mean < upper, "{lower} {mean} {upper}");
     }
 }
 

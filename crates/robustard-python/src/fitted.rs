@@ -2,136 +2,24 @@
 
 use std::path::PathBuf;
 
-use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use robustard::faer::Mat;
 use robustard::features::FeatureMap;
-use robustard::{Control, Dataset, FeatureSummary, Means, Options, Prediction, Recipe, Regression, SuspiciousRow};
+use robustard::{Control, FeatureSummary, Means, Prediction, Regression, SuspiciousRow};
 use robustard_report::{Report, Source, compared_words, noise_words, reason_words, status_words};
 use robustard_table::{
-    Column, ColumnKind, EncodeOptions, Encoder, ModelError, Table, TableModel, load_model, model_from_bytes,
-    model_to_bytes, save_model,
+    Column, ColumnKind, LeftOut, Table, TableModel, load_model, model_from_bytes, model_to_bytes, save_model,
 };
 
+use crate::fitting::bad_value;
 use crate::frame::{Frame, view};
-use crate::working::{uninterrupted, watched};
+use crate::working::uninterrupted;
 
 /// Fewer rows than these are predicted at once, on Python's own thread.
 const FEW_ROWS: usize = 64;
-
-/// The messages speak of options as the command line has them.
-pub fn bad_value(error: impl std::fmt::Display) -> PyErr {
-    let mut text = error.to_string();
-    for value in ["drop", "impute"] {
-        text = text.replace(&format!("--missing {value}"), &format!("missing=\"{value}\""));
-    }
-    for (own, python) in [("max_iterations", "max_iter"), ("tolerance", "tol"), ("seed", "random_state")] {
-        for what in ["option", "setting"] {
-            text = text.replace(&format!("the {what} {own} "), &format!("the {what} {python} "));
-        }
-    }
-    PyValueError::new_err(text)
-}
-
-fn recipe(options: &str) -> PyResult<Recipe> {
-    if let Ok(options) = serde_json::from_str::<Options>(options) {
-        return options.recipe().map_err(bad_value);
-    }
-    // One by one, the wrong one is named.
-    let all: serde_json::Map<String, serde_json::Value> = serde_json::from_str(options).map_err(bad_value)?;
-    let mut options = Options::default();
-    all.iter().try_for_each(|(name, value)| options.set(name, value)).map_err(bad_value)?;
-    options.recipe().map_err(bad_value)
-}
-
-/// The names of all options.
-#[pyfunction]
-pub fn option_names() -> Vec<&'static str> {
-    Options::names()
-}
-
-/// Where a fit is made and how it is called.
-#[derive(FromPyObject)]
-pub struct Call<'py> {
-    #[pyo3(item)]
-    options: String,
-    #[pyo3(item)]
-    threads: usize,
-    #[pyo3(item)]
-    progress: Option<Bound<'py, PyAny>>,
-    #[pyo3(item)]
-    estimator: String,
-}
-
-impl Call<'_> {
-    /// The class and the parameters that the model is made by.
-    pub fn estimator(&self) -> &str {
-        &self.estimator
-    }
-}
-
-pub fn run<T: Send>(
-    py: Python<'_>,
-    call: &Call<'_>,
-    work: impl FnOnce(&Recipe, &Control) -> Result<T, ModelError> + Send,
-) -> PyResult<(T, bool)> {
-    let recipe = recipe(&call.options)?;
-    let progress = call.progress.as_ref().map(|progress| progress.clone().unbind());
-    let (result, interrupted) = watched(py, call.threads, progress, |control| work(&recipe, control))?;
-    Ok((result.map_err(bad_value)?, interrupted))
-}
-
-/// Fits a column of a table; `columns` (JSON) says which, and how the others are used.
-#[pyfunction]
-pub fn fit_table(py: Python<'_>, frame: &Frame, columns: &str, call: Call<'_>) -> PyResult<Fitted> {
-    let columns: EncodeOptions = serde_json::from_str(columns).map_err(bad_value)?;
-    let table = &frame.table;
-    let (fitted, interrupted) = run(py, &call, |recipe, control| TableModel::fit(table, &columns, recipe, control))?;
-    let model = fitted.model.with_estimator(&call.estimator);
-    Ok(Fitted { notes: fitted.notes, interrupted, ..Fitted::known(model) })
-}
-
-/// What the columns of numbers are called, and what is done where they are missing.
-#[derive(FromPyObject)]
-pub struct Names {
-    /// None for the usual names, x0, x1, …
-    #[pyo3(item)]
-    inputs: Option<Vec<String>>,
-    #[pyo3(item)]
-    target: String,
-    #[pyo3(item)]
-    weights: Option<String>,
-    #[pyo3(item)]
-    missing: String,
-}
-
-/// Fits numbers: all rows of a matrix of any layout, which is not copied on the way.
-#[pyfunction]
-pub fn fit_numbers(
-    py: Python<'_>,
-    inputs: PyReadonlyArray2<'_, f64>,
-    target: PyReadonlyArray1<'_, f64>,
-    weights: Option<PyReadonlyArray1<'_, f64>>,
-    names: Names,
-    call: Call<'_>,
-) -> PyResult<Fitted> {
-    let missing = serde_json::from_value(names.missing.into()).map_err(bad_value)?;
-    let matrix = view(&inputs)?;
-    let target = target.as_slice().map_err(bad_value)?;
-    let mut dataset = Dataset::new(matrix, target).map_err(bad_value)?;
-    if let Some(inputs) = names.inputs {
-        dataset = dataset.with_names(inputs).map_err(bad_value)?;
-    }
-    if let Some(weights) = &weights {
-        dataset = dataset.with_weights(weights.as_slice().map_err(bad_value)?).map_err(bad_value)?;
-    }
-    let encoder = Encoder::of_numbers(dataset.names().to_vec(), names.target, names.weights, missing);
-    let (model, interrupted) =
-        run(py, &call, |recipe, control| TableModel::fit_data(encoder, &dataset, recipe, control))?;
-    Ok(Fitted { interrupted, ..Fitted::known(model.with_estimator(&call.estimator)) })
-}
 
 /// Reads a model file.
 #[pyfunction]
@@ -158,7 +46,12 @@ pub struct Fitted {
 
 impl Fitted {
     fn known(model: TableModel) -> Self {
-        Self { model, notes: Vec::new(), interrupted: false, table: None, table_names: None }
+        Self::new(model, Vec::new(), false)
+    }
+
+    /// A model of a table that is not kept.
+    pub fn new(model: TableModel, notes: Vec<String>, interrupted: bool) -> Self {
+        Self { model, notes, interrupted, table: None, table_names: None }
     }
 
     /// A model of a table that was read here.
@@ -354,8 +247,12 @@ impl Fitted {
 
     /// The columns that are not used, and why.
     #[getter]
-    fn left_out(&self) -> Vec<(&str, &str)> {
-        self.model.encoder().left_out.iter().map(|left| (left.name.as_str(), left.reason.as_str())).collect()
+    fn left_out(&self) -> Vec<(&str, String)> {
+        let reason = |left: &LeftOut| match left.may_be_category() {
+            true => format!("{}; categorical=[{:?}] uses it", left.reason, left.name),
+            false => left.reason.clone(),
+        };
+        self.model.encoder().left_out.iter().map(|left| (left.name.as_str(), reason(left))).collect()
     }
 
     #[getter]

@@ -1,6 +1,7 @@
 //! The bridge between Python and robustard: tables in, fitted regressions out. What users see is in `python/robustard`.
 
 mod fitted;
+mod fitting;
 mod frame;
 mod streaming;
 mod working;
@@ -11,7 +12,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _robustard {
     #[pymodule_export]
-    use super::fitted::{Fitted, fit_numbers, fit_table, load, option_names};
+    use super::fitted::{Fitted, load};
+    #[pymodule_export]
+    use super::fitting::{fit_numbers, fit_table, option_names};
     #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]

@@ -11,7 +11,8 @@ use robustard_table::{
     TableModel, TableWriter, fit_stream, read_sources, row_table, rows_of, sources, write,
 };
 
-use crate::fitted::{Call, Fitted, bad_value, run};
+use crate::fitted::Fitted;
+use crate::fitting::{Call, bad_value, run};
 use crate::frame::reader;
 
 /// When a fit is streamed, and where files go.

@@ -134,20 +134,20 @@ pub fn reason_words(reason: &Reason) -> String {
             format!("shared noise, because predictions of left-out rows explain no more with {noise} noise")
         }
         Reason::LeverageSetAside { rows } => format!(
-            "{} far from the others in their inputs set aside, because the others contradict them",
+            "{} far from the others in their inputs excluded, because the others contradict them",
             counted(rows, "row")
         ),
         Reason::GrossErrorsSetAside { rows, limit, gain } => format!(
-            "{} set aside, whose errors are beyond {limit:.1} standard deviations of the others: noise with outliers gains \
+            "{} excluded as gross errors, at least {limit:.1} standard deviations of the others off: noise with outliers gains \
              {gain:.2} nats per row on shared noise",
             counted(rows, "row")
         ),
         Reason::RareErrorsSetAside { rows } => format!(
-            "{} set aside, whose errors are more than twice as large as any that the noise was chosen by",
+            "{} excluded, whose errors are more than twice as large as any that the noise was chosen by",
             counted(rows, "row")
         ),
         Reason::TypingErrorsSetAside { rows } => format!(
-            "{} set aside, whose targets are more than 1000 standard deviations from the others",
+            "{} excluded, whose targets are more than 1000 standard deviations from the others",
             counted(rows, "row")
         ),
         Reason::TargetTransformed { transform, gain, standard_error } => format!(
@@ -177,7 +177,7 @@ pub fn reason_words(reason: &Reason) -> String {
 /// A fit among those compared.
 pub fn compared_words(compared: &Compared) -> String {
     let from = compared.learnt_from.map_or(String::new(), |rows| format!(" (learnt from {rows} rows)"));
-    let aside = if compared.set_aside == 0 { String::new() } else { format!(", {} set aside", compared.set_aside) };
+    let aside = if compared.set_aside == 0 { String::new() } else { format!(", {} excluded", compared.set_aside) };
     let target = match compared.target_transform {
         TargetTransform::None => String::new(),
         transform => format!(", {transform} of the target"),

@@ -331,6 +331,9 @@ fn elapsed_time_is_the_whole_time() {
         "{:?} {whole:?}",
         regression.elapsed()
     );
+    assert_eq!(regression.choosing_time() + regression.fitting_time(), regression.elapsed());
+    assert_eq!(regression.fitting_time(), last);
     let given = rows.fit(&given("linear", Noise::Shared));
     assert!(given.elapsed() >= given.model().outcome().elapsed);
+    assert!(given.choosing_time().is_zero(), "nothing was chosen");
 }

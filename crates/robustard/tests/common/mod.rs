@@ -6,7 +6,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use robustard::faer::Mat;
 use robustard::features::FeatureKind;
-use robustard::{Choice, Control, Dataset, Noise, Recipe, Regression, fit};
+use robustard::{Choice, Control, Dataset, Noise, Reason, Recipe, Regression, Selection, fit};
 
 /// Inputs (n × p) and target.
 #[derive(Debug, Clone)]
@@ -78,4 +78,19 @@ pub fn flagged(regression: &Regression) -> Vec<usize> {
     let mut rows = regression.diagnostics().flagged_rows();
     rows.sort_unstable();
     rows
+}
+
+/// The default's fit, whatever is tested of it: no row within its 95% interval is called wrong.
+pub fn choose(rows: &Rows) -> Regression {
+    let regression = rows.fit(&Recipe::default());
+    for reason in &selection(&regression).reasons {
+        if let Reason::GrossErrorsSetAside { limit, .. } = reason {
+            assert!(*limit > 1.9, "{reason:?}");
+        }
+    }
+    regression
+}
+
+pub fn selection(regression: &Regression) -> &Selection {
+    regression.selection().unwrap()
 }
