@@ -23,11 +23,11 @@ pub(crate) struct Coefficients {
 }
 
 impl Coefficients {
-    /// `optimism` is f; none for very many coefficients.
+    /// `optimism` is f; none for very many coefficients, and if there are none.
     pub fn of(model: &FittedModel, optimism: f64) -> Option<Self> {
         let active = model.active_columns().to_vec();
         let (size, columns) = (active.len(), model.coefficients().len());
-        if size > MOST {
+        if size == 0 || size > MOST {
             return None;
         }
         let unit = Mat::from_fn(size, columns, |k, j| f64::from(u8::from(active[k] == j)));

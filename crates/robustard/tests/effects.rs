@@ -198,6 +198,13 @@ fn tables_of_nothing_have_effects_of_nothing() {
         assert!((explanation.prediction - 4.0).abs() < 1e-9);
         assert!(!regression.unusual(inputs.as_ref()).unwrap().concat().iter().any(|off| off.is_nan()));
     }
+    // Nor is there anything without an intercept: no coefficient is left.
+    let inputs = Mat::from_fn(30, 2, |i, j| ((i * (j + 2)) as f64).sin());
+    let recipe = Options { intercept: Some(false), features: Some("linear".parse().unwrap()), ..Options::default() };
+    let dataset = Dataset::new(inputs.as_ref(), vec![0.0; 30]).unwrap();
+    let regression = fit(&dataset, &recipe.recipe().unwrap(), &Control::new()).unwrap();
+    assert!(regression.features_in_units().iter().all(|feature| feature.standard_error.is_finite()));
+    assert!(regression.effects().columns.iter().all(|column| column.loss == 0.0));
 }
 
 /// What a column of a line contributes is its coefficient times its distance from the mean, however far out.
