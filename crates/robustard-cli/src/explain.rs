@@ -180,7 +180,7 @@ impl Explain {
                 Some(id) => padded(id, 38),
                 None => format!("training row {}", similar.row),
             };
-            writeln!(out, "{head:<8} {label:<38} {:>12.3} weight in the prediction", similar.weight)?;
+            writeln!(out, "{head:<8} {label:<38} {:>12} weight in the prediction", short(similar.weight))?;
         }
         Ok(out)
     }

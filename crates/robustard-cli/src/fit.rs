@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use robustard::{Control, Diagnostics, Part, Recipe, Regression, Status, TargetTransform, Whole};
+use robustard::{Control, Diagnostics, Part, PartCoverage, Recipe, Regression, Status, TargetTransform, Whole};
 use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
@@ -284,7 +284,10 @@ impl Fit {
                 regression.row_count()
             )?;
         }
-        for check in regression.coverage_checks().iter().filter(|check| check.miscoverage().is_some()) {
+        let checks = regression.coverage_checks();
+        let named = [0.95, 0.5].map(|level| PartCoverage::worst(&checks, level));
+        // That of all rows at 95% stands above.
+        for check in named.into_iter().flatten().filter(|check| check.part != Part::All || check.level < 0.95) {
             let (from, to) = (three_digits(check.from), three_digits(check.to));
             let (share, level) = (100.0 * check.covered, 100.0 * check.level);
             let place =

@@ -254,9 +254,7 @@ impl TableModel {
         (model.rows, model.table_rows) = (rows, table.row_count());
         if let Some(id) = &model.encoder.id {
             let ids = table.texts(id)?;
-            let own = |&place: &usize| Some((model.rows[place], ids[model.rows[place]].clone()?));
-            model.ids = model.regression.explaining_rows().iter().filter_map(own).collect();
-            model.ids.sort_unstable();
+            model = model.with_ids(|_, row| ids[row].clone());
         }
         Ok(Fitted { model, notes })
     }
@@ -299,6 +297,17 @@ impl TableModel {
     /// What the rows of [`robustard::Whole::suspicious`] are called: their ids, or their numbers in the table, counted from 1.
     pub fn suspicious(&self) -> &[String] {
         &self.suspicious
+    }
+
+    /// With the ids of the rows that explanations may refer to, by their places among the rows that the model keeps and their numbers in the
+    /// table.
+    pub(crate) fn with_ids(mut self, id: impl Fn(usize, usize) -> Option<String>) -> Self {
+        if self.encoder.id.is_some() {
+            let own = |&place: &usize| Some((self.rows[place], id(place, self.rows[place])?));
+            self.ids = self.regression.explaining_rows().iter().filter_map(own).collect();
+            self.ids.sort_unstable();
+        }
+        self
     }
 
     /// The id of a row of the training table that an explanation refers to, if rows have ids.

@@ -89,19 +89,36 @@ const LEAST_ROWS: usize = 20;
 /// Standard deviations that one of eight shares, two levels of all rows and of three parts, is off in 5% of tables by chance.
 const BY_CHANCE: f64 = 2.73;
 
+/// Shares that are off by less than this are as good as right, however many rows show it: 92 to 98% of a 95% interval, in standard
+/// deviations of one row.
+const AS_GOOD_AS_RIGHT: f64 = 0.1376;
+
 impl PartCoverage {
     /// How far chance alone moves the share.
     pub fn chance(&self) -> f64 {
         BY_CHANCE * (self.level * (1.0 - self.level) / self.rows as f64).sqrt()
     }
 
-    /// Whether the share is off by more than that.
+    /// Whether the share is off by more than that, and so far that it matters.
     pub fn miscoverage(&self) -> Option<Miscoverage> {
-        match self.chance() {
-            chance if self.covered_unflagged < self.level - chance => Some(Miscoverage::Narrow),
-            chance if self.covered > self.level + chance => Some(Miscoverage::Wide),
+        match self.chance().max(AS_GOOD_AS_RIGHT * (self.level * (1.0 - self.level)).sqrt()) {
+            limit if self.covered_unflagged < self.level - limit => Some(Miscoverage::Narrow),
+            limit if self.covered > self.level + limit => Some(Miscoverage::Wide),
             _ => None,
         }
+    }
+
+    /// Of the checks of a level that are off, the one to name: that of all rows, or else of the third that is off most, where too few rows
+    /// are inside if there is one.
+    pub fn worst(checks: &[Self], level: f64) -> Option<&Self> {
+        let off = || checks.iter().filter(|check| check.level == level && check.miscoverage().is_some());
+        let rank = |check: &&Self| {
+            (check.part == Part::All, check.miscoverage() == Some(Miscoverage::Narrow), (check.covered - level).abs())
+        };
+        off().max_by(|a, b| {
+            let (a, b) = (rank(a), rank(b));
+            (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        })
     }
 
     /// All rows; none if they are too few.

@@ -84,8 +84,9 @@ fn verdict(checks: &[PartCoverage], rows: usize, is_optimistic: bool) -> String 
     if checks.is_empty() {
         return format!("{} are too few to tell", counted(rows, "row"));
     }
+    let named = [0.95, 0.5].map(|level| PartCoverage::worst(checks, level));
     let off = |how: Miscoverage| -> Vec<&PartCoverage> {
-        checks.iter().filter(|check| check.miscoverage() == Some(how)).collect()
+        named.into_iter().flatten().filter(|check| check.miscoverage() == Some(how)).collect()
     };
     let (narrow, wide) = (off(Miscoverage::Narrow), off(Miscoverage::Wide));
     let words = |check: &&PartCoverage, how: &str, share: f64| {

@@ -184,6 +184,7 @@ pub fn fit_stream(
     let table = encoder.decode(&sample, &ids);
     let kept = drawn.iter().map(|row| row.of_table).collect();
     let model = TableModel::of_stream(encoder, regression, kept, table_rows, fingerprint, suspicious);
+    let model = model.with_ids(|place, _| ids.get(place).cloned());
     Ok(StreamedFit { model, sample: table, names: scan.names, notes })
 }
 

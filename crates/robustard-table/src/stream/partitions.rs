@@ -426,6 +426,7 @@ pub fn fit_partitions(
     let table_rows = usize::try_from(rows_of_parts.iter().sum::<u64>()).unwrap_or(usize::MAX);
     let table = encoder.decode(&sample, &ids);
     let model = TableModel::of_stream(encoder, regression, kept, table_rows, fingerprint, suspicious);
+    let model = model.with_ids(|place, _| ids.get(place).cloned());
     Ok(StreamedFit { model, sample: table, names, notes })
 }
 
