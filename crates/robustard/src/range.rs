@@ -28,8 +28,9 @@ pub(crate) struct Reach {
 impl Reach {
     /// Farther out, functions that are made for the bulk of the rows would be anywhere.
     pub const BULK: Self = Self { farthest: 6.0, margin: 0.0 };
-    /// A process knows what it does not know: where rows are few it follows them, and a little beyond the last one it goes on.
-    pub const BEYOND: Self = Self { farthest: f64::INFINITY, margin: 0.5 };
+    /// A process knows what it does not know: where rows are few it follows them, and beyond the last one it goes on for as long as it has
+    /// been seen, the width of the range. Values still farther out may be typing errors.
+    pub const BEYOND: Self = Self { farthest: f64::INFINITY, margin: 1.0 };
 
     /// The same with rows far out held nearer.
     pub fn within_the_bulk(self) -> Self {

@@ -1,4 +1,4 @@
-//! How smooth a curve is has to be found out.
+//! How smooth a curve is, and how far it goes, has to be found out.
 
 mod common;
 
@@ -39,4 +39,28 @@ fn rough_surfaces_are_learnt() {
     let errors: f64 = mean.iter().zip(&new).map(|(mean, (_, height))| (mean - height).powi(2)).sum();
     let error = (errors / new.len() as f64).sqrt();
     assert!(error < 0.405, "{error}: {:?}", regression.selection());
+}
+
+/// A quotient, exact but for rounding, of two inputs, beside one that does not matter.
+fn quotients(seed: u64, rows: usize) -> Vec<([f64; 3], f64)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let row = |_| {
+        let (whole, share) = (rng.random_range(1.0..2.0), rng.random_range(0.2..0.5));
+        ([whole, share, normal(&mut rng)], (1e5 * whole / share).round() / 1e5 - 6.0)
+    };
+    (0..rows).map(row).collect()
+}
+
+fn errors_of<const P: usize>(regression: &robustard::Regression, rows: &[([f64; P], f64)]) -> Vec<f64> {
+    let mean = regression.predict_mean(Rows::of(rows.iter().copied()).inputs.as_ref()).unwrap();
+    mean.iter().zip(rows).map(|(mean, (_, y))| (mean - y).abs()).collect()
+}
+
+/// A curve goes on beyond the rows for the width of their range. With half of that the error is 1.13.
+#[test]
+fn exact_surfaces_go_on_beyond_the_rows() {
+    let regression = Rows::of(quotients(1, 500).into_iter()).fit(&Recipe::default());
+    let beyond = [0.25, 0.35, 0.45].map(|share| ([2.8, share, 0.0], 2.8 / share - 6.0));
+    let far = errors_of(&regression, &beyond).into_iter().fold(0.0, f64::max);
+    assert!(far < 0.8, "{far}: {:?}", regression.selection());
 }

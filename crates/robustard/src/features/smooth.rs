@@ -24,8 +24,9 @@ const WORK_OF_CHOICE: f64 = 2e10;
 const MOST_WORK: f64 = 1e11;
 /// More inputs than these get no curves of their own, only the joint one.
 const MOST_SINGLES: usize = 40;
-/// Added to the centres' kernel matrix, relative to its diagonal: equal rows are no harm.
-const JITTER: f64 = 1e-8;
+/// Added to the centres' kernel matrix, relative to its diagonal: equal rows are no harm. It acts as noise, and is less than the least that
+/// is learnt.
+const JITTER: f64 = 1e-11;
 
 /// The inputs, and a smooth curve with learnt lengthscales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -419,4 +420,32 @@ fn has_more_than_two_values(inputs: MatRef<'_, f64>, column: usize) -> bool {
     let mut others = values.filter(|value| *value != first);
     let Some(second) = others.next() else { return false };
     others.any(|value| value != second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the centres do not carry of themselves is less than the least noise.
+    #[test]
+    fn centres_carry_the_curve_where_they_are() {
+        let inputs = Mat::from_fn(300, 2, |i, j| ((i * (j + 3)) as f64 * 0.7).sin());
+        let curve = Curve {
+            shape: Shape::Gauss,
+            scales: vec![0.5, 0.3],
+            lengthscales: 2,
+            variance: 5.0,
+            singles: Vec::new(),
+            single_scales: Vec::new(),
+            single_variance: 0.0,
+            pair_variance: 0.0,
+        };
+        let range = Range::of(inputs.as_ref(), &[], Reach::BEYOND);
+        let map = SmoothMap::seen_from(inputs.as_ref(), curve, range).unwrap();
+        let mut features = Mat::zeros(map.count(2), 300);
+        map.write(inputs.as_ref(), features.as_mut(), Par::Seq);
+        let gaps = map.gaps(inputs.as_ref(), features.as_ref()).unwrap();
+        let largest = gaps.iter().map(|gap| gap.curve).fold(0.0, f64::max);
+        assert!(largest < 1e-9, "{largest}");
+    }
 }

@@ -48,8 +48,9 @@ const SETTLING_UPDATES: usize = 2;
 /// A round that lowers the bound by less, per row, ends the work; of shared noise, which is among the parameters, a step that lowers it
 /// by a quarter of that.
 const LEAST_GAIN: f64 = 1e-3;
-/// Parameters are kept within ± this, where exp is harmless.
+/// Parameters are kept within these, where exp is harmless: a part of the curve may vanish beside the least noise, [`VARIANCE_BOUNDS`].
 const LARGEST_LOG: f64 = 12.0;
+const SMALLEST_LOG: f64 = -20.0;
 
 /// The evidence of a set of rows as a function of parameters, the last of which is log s.
 trait Evidence {
@@ -252,5 +253,5 @@ fn limit_of(sequence: &[f64]) -> f64 {
 }
 
 fn limited(parameters: &[f64]) -> Vec<f64> {
-    parameters.iter().map(|value| value.clamp(-LARGEST_LOG, LARGEST_LOG)).collect()
+    parameters.iter().map(|value| value.clamp(SMALLEST_LOG, LARGEST_LOG)).collect()
 }

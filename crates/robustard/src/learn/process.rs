@@ -14,7 +14,7 @@ use super::exp::{OfSingles, Single, add_matern, dot, matern_slope, step_sum};
 use super::relevance::CERTAIN;
 use super::stages::CurveOptions;
 use super::straight::Straight;
-use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress, Value};
+use super::{Evaluation, Evidence, LARGEST_LOG, PRIOR_STRENGTH, Progress, SMALLEST_LOG, Value};
 use crate::control::Control;
 
 /// Prior variance of the intercept, of a standardized target.
@@ -148,7 +148,7 @@ impl<'a> Process<'a> {
         start.push(0.0);
         if let Some(curve) = self.options.start {
             let joint = self.options.joint_lengthscales();
-            let limited = |value: f64| value.ln().clamp(-LARGEST_LOG, LARGEST_LOG);
+            let limited = |value: f64| value.ln().clamp(SMALLEST_LOG, LARGEST_LOG);
             for (&lengthscale, scale) in self.options.lengthscales.iter().zip(&curve.scales) {
                 start[lengthscale] = limited(scale / unit_scale(curve.shape, joint));
             }

@@ -276,4 +276,16 @@ mod tests {
         let straight: Vec<f64> = (0..300).map(|i| 0.5 * x[(i, 0)] - 0.3 * x[(i, 1)] + noise(i)).collect();
         assert!(matches!(learn(&straight), Err(NotLearnt::Straight { rows: 300, .. })));
     }
+
+    /// With a floor of e⁻¹² the curves of single inputs stay there, which is more than the least noise.
+    #[test]
+    fn parts_that_explain_nothing_vanish() {
+        let control = Control::new();
+        let value = |i: usize, j: usize| 3.4 * (((i + 1) as f64 * [0.618_034, 0.414_214, 0.732_051][j]).fract() - 0.5);
+        let x = Mat::from_fn(300, 3, value);
+        let joint: Vec<f64> = (0..300).map(|i| (1.0 + 0.3 * x[(i, 0)]) / (1.0 + 0.3 * x[(i, 1)]) - 1.0).collect();
+        let options = options(&control, Shape::Gauss, vec![0, 1, 2], "shared");
+        let learnt = learn_curve(x.as_ref(), &joint, &[1.0; 300], &options, None, Par::Seq).unwrap();
+        assert!(learnt.curve.single_variance < (-14f64).exp(), "{:?}", learnt.curve);
+    }
 }
