@@ -129,6 +129,15 @@ impl LearntSmooth {
         const ENOUGH: usize = 100;
         let (known, others) = self.learnt.order.split_at(self.rows);
         let rows = if others.len() >= ENOUGH { others } else { known };
+        self.densities_of(rows)
+    }
+
+    /// The same of the rows that it was learnt from, each without itself.
+    pub fn left_out_densities(&self) -> Vec<f64> {
+        self.densities_of(&self.learnt.order[..self.rows])
+    }
+
+    fn densities_of(&self, rows: &[usize]) -> Vec<f64> {
         let inlier = self.start.noise.variance(0.0);
         let density = |&row: &usize| {
             self.start.noise.log_density(self.left_out.residual[row], self.left_out.latent_variance[row], inlier)

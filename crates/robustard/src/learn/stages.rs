@@ -82,6 +82,8 @@ pub enum Effort {
     Whole,
     /// Only the noise, for a curve that is known, from the same rows.
     Settle,
+    /// Nothing, for a curve that is known: how it predicts each of the last stage's rows from the others.
+    Review,
 }
 
 /// Why nothing was learnt.
@@ -195,6 +197,7 @@ pub(crate) fn learn_curve(
     }
     match (options.effort, known) {
         (Effort::Settle, Some(_)) => progress.settle(&stage).ok_or(NotLearnt::Failed)?,
+        (Effort::Review, Some(_)) => {}
         (Effort::Sketch, Some(_)) => {
             progress.advance(&stage, options.noise, first_rounds, 0.0..1.0).ok_or(NotLearnt::Failed)?;
         }

@@ -24,6 +24,8 @@ const SUSPECTS: std::ops::Range<f64> = 0.03..0.45;
 const ROWS_PER_LENGTHSCALE: usize = 10;
 /// Standard errors by which inputs as a glance at all rows shows them have to be better than inputs that are all alike.
 const CLEARLY_BETTER: f64 = 2.0;
+/// Standard errors by which a rough curve may be worse in a sketch for more rows to be asked: beyond, they would not change that.
+const HOPELESS: f64 = 4.0;
 /// How often the rows set aside are looked at again.
 const PASSES: usize = 2;
 /// Standard deviations within which a row is not wrong: those of a 95% interval.
@@ -152,13 +154,27 @@ pub(super) fn sketch(
         (Err(Error::Features(FeatureError::Straight { .. })), _) => first(shared_noise, &[], must_bend),
         sketch => sketch,
     };
+    let is_better_seen_from_more = |one: &LearntSmooth, other: &LearntSmooth, noise| -> Result<bool, Error> {
+        if one.rows == work.dataset.row_count() {
+            return Ok(false);
+        }
+        let review = |learnt: &LearntSmooth| {
+            let options = SmoothOptions { effort: Effort::Review, from: Some(learnt), ..Default::default() };
+            work.learn_smooth(&options, noise, &[])
+        };
+        let (gain, standard_error) = gain_on(&review(one)?, &review(other)?, LearntSmooth::left_out_densities);
+        Ok(gain > CLEARLY_BETTER * standard_error)
+    };
     // Smooth functions need fewer rows, if they are what is there; values that mean different things need functions that are not smooth.
     let sketch = sketch.and_then(|usual| {
         let noise = if usual.start.noise.is_shared() { shared_noise } else { contaminated };
         for shape in [Shape::Gauss, Shape::Laplace] {
             let options = SmoothOptions { from: Some(&usual), relevance, shape: Some(shape), ..Default::default() };
             let other = work.learn_smooth(&options, noise, &[])?;
-            if is_clearly_better(&other, &usual) {
+            let (gain, standard_error) = gain_on(&other, &usual, LearntSmooth::held_out_densities);
+            // A rough curve follows the nearest rows, which are nearer in the whole table than in a sketch.
+            let is_open = shape == Shape::Laplace && gain > -HOPELESS * standard_error;
+            if gain > CLEARLY_BETTER * standard_error || is_open && is_better_seen_from_more(&other, &usual, noise)? {
                 return Ok(other);
             }
         }
@@ -213,10 +229,14 @@ pub(super) fn sketch(
 
 /// Whether rows that were not learnt from are explained better by one sketch than by another, beyond doubt.
 fn is_clearly_better(one: &LearntSmooth, other: &LearntSmooth) -> bool {
-    let densities = one.held_out_densities().into_iter().zip(other.held_out_densities());
-    let gains: Vec<f64> = densities.map(|(one, other)| one - other).collect();
-    let (gain, standard_error) = mean_and_error(&gains);
+    let (gain, standard_error) = gain_on(one, other, LearntSmooth::held_out_densities);
     gain > CLEARLY_BETTER * standard_error
+}
+
+/// By how much densities of some rows are better by one sketch than by another, and the standard error of that.
+fn gain_on(one: &LearntSmooth, other: &LearntSmooth, densities: impl Fn(&LearntSmooth) -> Vec<f64>) -> (f64, f64) {
+    let both = densities(one).into_iter().zip(densities(other));
+    mean_and_error(&both.map(|(one, other)| one - other).collect::<Vec<f64>>())
 }
 
 /// Learns a curve that was sketched, without the rows that are wrong.
