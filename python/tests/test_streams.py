@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -112,10 +113,18 @@ def test_small_files_are_fitted_in_memory(files: Path, tmp_path: Path) -> None:
 
 def test_the_command_makes_the_same_model(files: Path, tmp_path: Path, robustard_command: str) -> None:
     own = linear().fit(files / "*.parquet", target="y", memory="1KB")
-    command = [robustard_command, "fit", str(files / "*.parquet"), "--target", "y", "--memory", "1KB"]
-    subprocess.run(
-        [*command, "--features", "linear", "--noise", "contaminated", "--quiet", "-o", tmp_path / "m"], check=True
+    command = [robustard_command, "fit", str(files / "*.parquet"), "--target", "y", "--memory", "1KB", "--json"]
+    done = subprocess.run(
+        [*command, "--features", "linear", "--noise", "contaminated", "--quiet", "-o", tmp_path / "m"],
+        check=True,
+        capture_output=True,
     )
+    said = json.loads(done.stdout)
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = Path(__file__).resolve().parents[2] / "docs" / "fit.schema.json"
+    jsonschema.validate(said, json.loads(schema.read_text(encoding="utf-8")))
+    assert said["evidence"] == own.evidence_
+    assert [row["row"] - 1 for row in said["flagged_rows"]] == list(own.find_label_issues()["row"])
     np.testing.assert_array_equal(robustard.load(tmp_path / "m").coef_, own.coef_)
 
 

@@ -1,6 +1,5 @@
 //! `robustard fit`.
 
-use std::borrow::Cow;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -121,7 +120,7 @@ impl Fit {
         let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
         let source = Source { name: &source_name(Path::new(&name)), reading: done.reading };
         let started = Instant::now();
-        let written = pages.write(&done.shown(), &done.table, source, &control)?;
+        let written = pages.write(&done.model, &done.table, source, &control)?;
         let page = (!written.is_empty()).then(|| started.elapsed());
         drop(control);
         if !self.quiet {
@@ -347,11 +346,6 @@ pub struct Done {
 }
 
 impl Done {
-    /// The model as one of `table`.
-    pub fn shown(&self) -> Cow<'_, TableModel> {
-        if self.is_streamed() { Cow::Owned(self.model.of_kept_rows()) } else { Cow::Borrowed(&self.model) }
-    }
-
     /// Whether the table was fitted by passes, so that `table` is some of its rows.
     pub fn is_streamed(&self) -> bool {
         self.model.regression().whole().is_some()

@@ -33,7 +33,7 @@ pub struct Summary<'a> {
     flagged_rows: Vec<FlaggedRow>,
     /// What is known of all rows, if the model keeps only some: fits of tables larger than memory.
     #[serde(skip_serializing_if = "Option::is_none")]
-    whole: Option<&'a Whole>,
+    whole: Option<WholeTable>,
     /// Rows of the table, counted from 1, that were set aside as gross errors.
     set_aside: Vec<usize>,
     quality: &'a Quality,
@@ -43,6 +43,24 @@ pub struct Summary<'a> {
     optimistic: bool,
     left_out: &'a [LeftOut],
     selection: Option<&'a Selection>,
+}
+
+/// All rows of a fit by passes.
+#[derive(Serialize)]
+struct WholeTable {
+    rows: u64,
+    /// Rows drawn at random, which features and noise were chosen on and which the model keeps.
+    chosen_on: usize,
+    passes: usize,
+    flagged: u64,
+    set_aside: u64,
+}
+
+impl WholeTable {
+    fn of(whole: &Whole) -> Self {
+        let Whole { rows, chosen_on, passes, flagged, set_aside, .. } = *whole;
+        Self { rows, chosen_on, passes, flagged, set_aside }
+    }
 }
 
 /// Where the time went, in seconds.
@@ -130,7 +148,7 @@ impl<'a> Summary<'a> {
                 Some(whole) => of_stream(encoder.id.is_some(), whole, model.suspicious()),
                 None => diagnostics.flagged_rows().into_iter().map(flagged).collect(),
             },
-            whole: regression.whole(),
+            whole: regression.whole().map(WholeTable::of),
             set_aside: regression.set_aside().iter().map(|&row| model.rows()[row] + 1).collect(),
             quality: regression.quality(),
             coverage_checks: regression.coverage_checks(),

@@ -105,7 +105,52 @@ fn the_default_says_what_it_was_chosen_on() {
     assert_eq!(lines.len(), 11_001);
     // In the order of the table.
     assert!(lines[1].starts_with("r0,") && lines[8].starts_with("r7,") && lines[8].contains("true"), "{}", lines[8]);
-    assert!(folder.read("p.html").contains("fitted to 11,000 rows, of which 220 are flagged"));
+    let page = folder.read("p.html");
+    for wanted in
+        ["11,000 rows in passes", "11000 rows fitted", "220 of 11000 rows", "The most suspicious of all rows: r"]
+    {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
+/// Rows of the page are called as in the table, not as in the sample of it.
+#[test]
+fn the_page_of_a_sample_has_the_numbers_of_the_table() {
+    let folder = Folder::new("stream-numbers");
+    folder.file("all.csv", rows(0, 11_000));
+    let arguments =
+        ["fit", "all.csv", "--target", "y", "--exclude", "name", "--memory", "1KB", "--json", "--report", "p.html"];
+    let output = folder.run(&[&arguments[..], &["--features", "linear", "--noise", "contaminated"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let fit: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let worst = number(&fit, "/flagged_rows/0/row");
+    assert_eq!(worst % 50.0, 8.0);
+    let page = folder.read("p.html");
+    assert!(page.contains(&format!("Check row {worst} first")), "{worst}");
+    let rows = page.split_once("\"row\":[").unwrap().1.split_once(']').unwrap().0;
+    let flagged = number(&fit, "/whole/flagged") as usize * 10_000 / 11_000;
+    let wrong = rows.split(',').take(flagged - 20).filter(|row| row.parse::<usize>().unwrap() % 50 != 8).count();
+    assert_eq!(wrong, 0, "{rows:.200}");
+}
+
+#[test]
+fn errors_name_the_file_and_its_row() {
+    let folder = Folder::new("stream-files");
+    folder.file("a.csv", rows(0, 3000));
+    folder.file("b.csv", rows(3000, 6000).replacen(",4.", ",inf", 1));
+    let message = |arguments: &[&str]| {
+        let output = folder
+            .run(&[&["fit", "a.csv", "b.csv", "--target", "y", "--id", "name", "--memory", "1KB"], arguments].concat());
+        assert_eq!(output.status.code(), Some(1));
+        text(&output.stderr).to_owned()
+    };
+    let said = message(&[]);
+    assert!(said.contains("b.csv: column '"), "{said}");
+    let odd = rows(0, 3000).replacen("r17,", "r17,oops", 1);
+    folder.file("odd.csv", &odd);
+    let output = folder.run(&["fit", "odd.csv", "--target", "y", "--id", "name", "--memory", "1KB"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(format!("{out}{err}").contains("most of them numbers: row 18 is 'oops"), "{out}{err}");
 }
 
 #[test]

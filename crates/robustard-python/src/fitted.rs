@@ -555,7 +555,6 @@ impl Fitted {
                     Err("this is not the table that the model was fitted to; give X and y as they were in fit"
                         .to_owned())
                 }
-                (None, Some(table)) if self.regression().whole().is_some() => page(&self.model.of_kept_rows(), table),
                 (None, Some(table)) => page(&self.model, table),
                 (None, None) => Err("the model does not have its table; give X and y as in fit".to_owned()),
             }

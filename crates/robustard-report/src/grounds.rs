@@ -65,7 +65,7 @@ pub fn explanations(
     let ids = encoder.id.as_ref().map(|id| table.texts(id)).transpose()?;
     let label = |row: usize| match &ids {
         Some(ids) => clipped(ids[row].as_deref().unwrap_or_default(), LONGEST_VALUE),
-        None => (row + 1).to_string(),
+        None => model.row_number(row).to_string(),
     };
     let diagnostics = model.regression().diagnostics();
     let actual = |row: usize| model.rows().binary_search(&row).map_or(f64::NAN, |place| diagnostics.actual[place]);

@@ -60,6 +60,27 @@ pub struct Source<'a> {
     pub reading: Option<Duration>,
 }
 
+/// Rows of the table that was fitted, whether the page has them or only a sample of them.
+#[derive(Debug, Clone, Copy)]
+struct Totals {
+    rows: usize,
+    flagged: usize,
+    excluded: usize,
+}
+
+impl Totals {
+    fn of(regression: &Regression, rows: &RowList) -> Self {
+        match regression.whole() {
+            Some(whole) => {
+                let [rows, flagged, excluded] =
+                    [whole.rows, whole.flagged, whole.set_aside].map(|count| count as usize);
+                Self { rows, flagged, excluded }
+            }
+            None => Self { rows: rows.total, flagged: rows.flagged, excluded: regression.set_aside().len() },
+        }
+    }
+}
+
 /// What the sections are written from.
 struct View<'a> {
     model: &'a TableModel,
@@ -68,6 +89,7 @@ struct View<'a> {
     control: &'a Control,
     diagnostics: &'a Diagnostics,
     rows: RowList,
+    totals: Totals,
     /// The target's name.
     target: String,
     /// The features' names, in the order of the model's columns.
@@ -78,23 +100,28 @@ struct View<'a> {
 }
 
 impl Report {
-    /// `table` must be the one that `model` was fitted to. Stopped, the page has no second fit to compare with.
+    /// `table` must be the one that `model` was fitted to; of a fit by passes, the rows that the model keeps. Stopped, the page has no second
+    /// fit to compare with.
     pub fn new(model: &TableModel, table: &Table, source: Source<'_>, control: &Control) -> Result<Self, ModelError> {
         let started = Instant::now();
+        let of_kept = model.regression().whole().map(|_| model.of_kept_rows());
+        let model = of_kept.as_ref().unwrap_or(model);
         let (encoder, regression) = (model.encoder(), model.regression());
         let diagnostics = regression.diagnostics();
         let rows = RowList::new(model, table)?;
         let name = |name: &String| clipped(name, LONGEST_NAME);
         let features = regression.design().feature_names().iter().map(name).collect();
         let target = name(&encoder.target);
-        let view = View { model, regression, table, control, diagnostics, rows, target, features, source, started };
+        let totals = Totals::of(regression, &rows);
+        let view =
+            View { model, regression, table, control, diagnostics, rows, totals, target, features, source, started };
         let sections = sections::all(&view)?;
         let status = regression.status();
         Ok(Self {
             title: format!("{} in {}", view.target, clipped(source.name, LONGEST_NAME)),
             subtitle: format!(
                 "{} fitted, {} used",
-                counted(model.rows().len(), "row"),
+                counted(totals.rows, "row"),
                 counted(encoder.columns.len(), "column"),
             ),
             warning: (status != robustard::Status::Converged).then(|| format!("The fit {}.", status_words(status))),

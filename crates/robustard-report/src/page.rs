@@ -255,7 +255,10 @@ fn render_rows(rows: &RowList) -> Markup {
             p.note { "Original values are kept for the first " (rows.original.len()) " rows only, to keep this page small." }
         }
         @if rows.is_sample() {
-            p.note { "The table holds every flagged row and a sample of the others: " (rows.row.len()) " of " (rows.total) "." }
+            @let which = if rows.is_of_kept { "the rows that the model keeps" } else { "all" };
+            p.note {
+                "Of " (which) ", the table holds every flagged row and a sample of the others: " (rows.row.len()) " of " (rows.total) "."
+            }
         }
     }
 }

@@ -22,8 +22,11 @@ const LONGEST_CELL: usize = 200;
 /// The rows, most suspicious first, in columns of one length.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RowList {
-    /// Number of rows fitted.
+    /// Number of rows fitted; of a fit by passes, of those that the model keeps.
     pub total: usize,
+    /// Whether the model keeps only some of the rows fitted.
+    #[serde(skip)]
+    pub is_of_kept: bool,
     /// How many of the first rows are flagged: all that are.
     pub flagged: usize,
     /// How many of those the charts draw.
@@ -83,7 +86,7 @@ impl RowList {
         let normal = Normal::standard();
         let places_in_table: Vec<usize> = shown.iter().map(|&row| model.rows()[row]).collect();
         let part = table.take(&places_in_table);
-        let row: Vec<usize> = places_in_table.iter().map(|place| place + 1).collect();
+        let row: Vec<usize> = places_in_table.iter().map(|&place| model.row_number(place)).collect();
         let label = match &encoder.id {
             Some(id) => part.texts(id)?.into_iter().map(|id| clipped(&id.unwrap_or_default(), LONGEST_CELL)).collect(),
             None => row.iter().map(usize::to_string).collect(),
@@ -97,6 +100,7 @@ impl RowList {
         let unusual = explained.iter().map(|row| row.as_ref().map_or(String::new(), |row| row.unusual.clone()));
         Ok(Self {
             total: n,
+            is_of_kept: model.regression().whole().is_some(),
             flagged: flagged.len(),
             flagged_drawn: flagged.len().min(MOST_DRAWN),
             threshold: diagnostics.threshold,

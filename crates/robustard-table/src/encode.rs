@@ -505,6 +505,15 @@ fn number_values<'t>(table: &'t Table, name: &str) -> Result<Cow<'t, [f64]>, Tab
 }
 
 impl Table {
+    /// A column of weights; NaN where missing.
+    pub(crate) fn weights(&self, name: &str) -> Result<Cow<'_, [f64]>, TableError> {
+        let weights = self.role(name, "weights")?;
+        match weights.iter().position(|weight| *weight < 0.0) {
+            Some(row) => Err(TableError::NegativeWeight { column: name.to_owned(), row, value: weights[row] }),
+            None => Ok(weights),
+        }
+    }
+
     /// A column that has to be numbers, such as the target; NaN where missing.
     pub fn role(&self, name: &str, role: &'static str) -> Result<Cow<'_, [f64]>, TableError> {
         match self.numbers(name)? {
@@ -544,6 +553,8 @@ pub(crate) enum Facts {
         has_more: bool,
         /// Whether all look like dates.
         are_dates: bool,
+        /// The first that is no number, with its row, if most are numbers.
+        odd: Option<(usize, String)>,
     },
     /// What cannot be used, and why.
     Other(String),
@@ -592,8 +603,13 @@ impl ColumnFacts {
         let present = || texts.iter().flatten();
         let levels: BTreeSet<String> = present().cloned().collect();
         let are_dates = levels.iter().all(|text| looks_like_date(text));
-        let missing = texts.len() - present().count();
-        Self { facts: Facts::Texts { levels, has_more: false, are_dates }, rows: texts.len(), missing }
+        let count = present().count();
+        let is_number = |text: &String| text.trim().parse::<f64>().is_ok();
+        let odd = texts.iter().position(|text| text.as_ref().is_some_and(|text| !is_number(text)));
+        let odd = odd.filter(|_| 2 * present().filter(|text| is_number(text)).count() > count);
+        let odd = odd.and_then(|row| Some((row, texts[row].clone()?)));
+        let facts = Facts::Texts { levels, has_more: false, are_dates, odd };
+        Self { facts, rows: texts.len(), missing: texts.len() - count }
     }
 
     /// Of no rows.
@@ -605,7 +621,7 @@ impl ColumnFacts {
     /// `most`, the rest of them is not remembered.
     #[must_use]
     pub(crate) fn merge(&mut self, more: Self, most: usize) -> bool {
-        let had_values = self.missing < self.rows;
+        let (before, had_values) = (self.rows, self.missing < self.rows);
         let has_values = more.missing < more.rows;
         self.rows += more.rows;
         self.missing += more.missing;
@@ -619,14 +635,20 @@ impl ColumnFacts {
                 *is_constant = *is_constant && others && (first.is_none() || *first == other);
                 *first = first.or(other);
             }
-            (own @ Facts::Numbers { .. }, texts @ Facts::Texts { .. }) if !had_values => *own = texts,
+            (own @ Facts::Numbers { .. }, mut texts @ Facts::Texts { .. }) if !had_values => {
+                if let Facts::Texts { odd: Some((row, _)), .. } = &mut texts {
+                    *row += before;
+                }
+                *own = texts;
+            }
             (
-                Facts::Texts { levels, has_more, are_dates },
-                Facts::Texts { levels: other, has_more: others, are_dates: other_dates },
+                Facts::Texts { levels, has_more, are_dates, odd },
+                Facts::Texts { levels: other, has_more: others, are_dates: other_dates, odd: other_odd },
             ) => {
                 levels.extend(other);
                 *has_more = *has_more || others;
                 *are_dates = *are_dates && other_dates;
+                *odd = odd.take().or_else(|| other_odd.map(|(row, text)| (before + row, text)));
             }
             _ => return false,
         }
@@ -659,14 +681,17 @@ impl ColumnFacts {
                     _ => Ok(ColumnKind::Number),
                 }
             }
-            Facts::Texts { levels, has_more, are_dates } => {
+            Facts::Texts { levels, has_more, are_dates, odd } => {
                 if !is_forced && !levels.is_empty() && *are_dates {
                     return Err("holds dates".to_owned());
                 }
                 let enough = levels.len() <= MOST_LEVELS && levels.len() * LEAST_ROWS_PER_LEVEL <= self.rows;
                 if *has_more || (!is_forced && !enough) {
                     let begin = if *has_more { TOO_MANY_LEVELS } else { MANY_LEVELS };
-                    return Err(format!("{begin}{} different values", levels.len()));
+                    let odd = odd.as_ref().map_or_else(String::new, |(row, text)| {
+                        format!(", most of them numbers: row {} is '{}'", row + 1, shortened(text))
+                    });
+                    return Err(format!("{begin}{} different values{odd}", levels.len()));
                 }
                 let mut levels = levels.clone();
                 if has_missing && impute {
@@ -680,6 +705,16 @@ impl ColumnFacts {
             }
         }
     }
+}
+
+/// The beginning of a long text.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 30;
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
 }
 
 /// The middle one of the numbers of a column that are not missing.

@@ -66,6 +66,10 @@ pub enum TableError {
     TargetAsInput { column: String },
     #[error("no rows are left after dropping those with missing values")]
     AllDropped,
+    #[error("column '{column}', row {}, is {value}; weights cannot be negative: clean the row or drop it", .row + 1)]
+    NegativeWeight { column: String, row: usize, value: f64 },
+    #[error("{path}: {error}")]
+    InFile { path: String, error: Box<TableError> },
     #[error("all weights in '{column}' are zero; at least one row has to count")]
     NoWeight { column: String },
     #[error("the column '{column}' cannot be used: {reason}; exclude it, or leave out --strict")]
@@ -81,12 +85,19 @@ pub enum TableError {
 impl TableError {
     /// The same where rows are counted from one further down.
     pub(crate) fn after(mut self, rows: usize) -> Self {
-        if let Self::MissingRole { row, .. } | Self::ExpectedNumber { row, .. } | Self::NotFinite { row, .. } =
-            &mut self
+        if let Self::MissingRole { row, .. }
+        | Self::ExpectedNumber { row, .. }
+        | Self::NotFinite { row, .. }
+        | Self::NegativeWeight { row, .. } = &mut self
         {
             *row += rows;
         }
         self
+    }
+
+    /// The same with the file whose rows it counts.
+    pub(crate) fn in_file(self, path: &str) -> Self {
+        Self::InFile { path: path.to_owned(), error: Box::new(self) }
     }
 }
 

@@ -71,6 +71,9 @@ pub struct TableModel {
     /// What the rows are called that explanations may refer to, if rows have ids: their numbers in the training table, in order, and ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     ids: Vec<(usize, String)>,
+    /// The numbers in the training table of the rows of this one, if it is the table of the rows that a model keeps.
+    #[serde(skip)]
+    numbers: Vec<usize>,
 }
 
 /// Tells a table from others by the numbers that went into the fit.
@@ -181,7 +184,7 @@ impl Encoder {
         let target = table.role(&self.target, "the target")?;
         self.require(&self.target, &target, "target")?;
         let weights = self.weights.as_ref().map(|name| {
-            let weights = table.role(name, "weights")?;
+            let weights = table.weights(name)?;
             self.require(name, &weights, "weight")?;
             Ok::<_, TableError>(weights)
         });
@@ -279,6 +282,7 @@ impl TableModel {
             estimator: None,
             suspicious: Vec::new(),
             ids: Vec::new(),
+            numbers: Vec::new(),
         })
     }
 
@@ -291,7 +295,17 @@ impl TableModel {
         fingerprint: Fingerprint,
         suspicious: Vec<String>,
     ) -> Self {
-        Self { encoder, regression, rows, table_rows, fingerprint, estimator: None, suspicious, ids: Vec::new() }
+        Self {
+            encoder,
+            regression,
+            rows,
+            table_rows,
+            fingerprint,
+            estimator: None,
+            suspicious,
+            ids: Vec::new(),
+            numbers: Vec::new(),
+        }
     }
 
     /// What the rows of [`robustard::Whole::suspicious`] are called: their ids, or their numbers in the table, counted from 1.
@@ -320,7 +334,12 @@ impl TableModel {
     #[must_use]
     pub fn of_kept_rows(&self) -> Self {
         let rows = self.rows.len();
-        Self { rows: (0..rows).collect(), table_rows: rows, ..self.clone() }
+        Self { rows: (0..rows).collect(), table_rows: rows, numbers: self.rows.clone(), ..self.clone() }
+    }
+
+    /// The number of a row of the table, counted from 1, as the user knows it.
+    pub fn row_number(&self, row: usize) -> usize {
+        self.numbers.get(row).copied().unwrap_or(row) + 1
     }
 
     /// What the model was made by, so that it comes back as that.

@@ -139,10 +139,11 @@ impl PartCoverage {
         parts.map(|(k, part)| Self::of(part, diagnostics, rows(k), inside, level)).collect()
     }
 
-    /// Rows that count, by their predictions.
+    /// Rows that count, excluded ones left out, by their predictions.
     fn ordered(diagnostics: &Diagnostics) -> Vec<usize> {
-        let Diagnostics { predicted, weight, .. } = diagnostics;
-        let mut order: Vec<usize> = (0..predicted.len()).filter(|&row| weight[row] > 0.0).collect();
+        let Diagnostics { predicted, weight, set_aside, .. } = diagnostics;
+        let counts = |row: &usize| weight[*row] > 0.0 && !set_aside[*row];
+        let mut order: Vec<usize> = (0..predicted.len()).filter(counts).collect();
         order.sort_by(|&a, &b| predicted[a].total_cmp(&predicted[b]));
         order
     }

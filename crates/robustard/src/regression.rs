@@ -310,7 +310,8 @@ impl Regression {
 
     /// A log density of all standardized targets, as one of the targets.
     fn in_target_units(&self, log_density: f64) -> f64 {
-        let rows: f64 = self.fit.model.rows().weight.iter().sum();
+        let of_kept = || self.fit.model.rows().weight.iter().sum();
+        let rows = self.fit.model.seen().map_or_else(of_kept, |seen| seen.weight);
         self.fit.design.target().log_density(log_density, rows)
     }
 

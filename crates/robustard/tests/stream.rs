@@ -10,8 +10,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use robustard::faer::Mat;
 use robustard::{
-    Choice, Control, Dataset, Diagnostics, Moments, Noise, Options, Recipe, Regression, RowStream, StreamTask,
-    diagnose_stream, fit, fit_stream,
+    Choice, Control, Dataset, Diagnostics, Moments, Noise, Options, Progress, Recipe, Regression, RowStream, Stop,
+    StreamTask, diagnose_stream, fit, fit_stream,
 };
 
 /// A data set in parts.
@@ -85,6 +85,8 @@ fn streams_end_where_fits_in_memory_end() {
             assert!(is_out || (a.standard_error / b.standard_error - 1.0).abs() < 0.01, "{noise} {}", a.name);
         }
         let [own, other] = [&stream, &whole].map(|regression| regression.model().outcome().objective);
+        assert!((own - other).abs() < 1e-6 * other.abs(), "{noise}: {own} {other}");
+        let [own, other] = [&stream, &whole].map(Regression::log_evidence);
         assert!((own - other).abs() < 1e-6 * other.abs(), "{noise}: {own} {other}");
         let [own, other] = [&stream, &whole].map(|regression| *regression.quality());
         assert!((own.loo_rmse / other.loo_rmse - 1.0).abs() < 1e-4, "{noise}: {own:?} {other:?}");
@@ -202,4 +204,49 @@ fn stopped_fits_go_on() {
     }
     let message = again(Some(b"nothing")).unwrap_err().to_string();
     assert!(message.contains("checkpoint"), "{message}");
+}
+
+/// A column whose mean is 10¹² times its deviation, and one of noise: what does not matter has no weight at all.
+#[test]
+fn columns_that_do_nothing_have_no_weight() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let inputs = Mat::from_fn(4000, 2, |i, j| if j == 0 { normal(&mut rng) } else { 9e15 + 2.0 * i as f64 });
+    let target: Vec<f64> = (0..4000).map(|i| 0.5 + inputs[(i, 0)] + 0.3 * normal(&mut rng)).collect();
+    let dataset = Dataset::new(inputs.as_ref(), &target).unwrap();
+    let stream = streamed(&dataset, &given("linear", "shared"), 1000, &Control::new());
+    let features = stream.features_in_units();
+    let place = features.iter().position(|feature| feature.name == dataset.names()[1]).unwrap();
+    assert_eq!(features[place].coefficient, 0.0);
+    assert!((stream.intercept() - 0.5).abs() < 0.05, "{}", stream.intercept());
+}
+
+/// Without a last pass nothing would be known of the rows: a fit that is stopped is none.
+#[test]
+fn a_stopped_stream_is_an_error() {
+    let (inputs, target) = table(3000, 6);
+    let dataset = Dataset::new(inputs.as_ref(), &target).unwrap();
+    let (recipe, moments) = (given("linear", "student-t:4"), Moments::of(&dataset));
+    let sample = drawn(&dataset, 1000);
+    // In the first pass, and in the last one.
+    for last in [false, true] {
+        let stop = Stop::default();
+        let raised = stop.clone();
+        let control = Control::new().with_stop(stop).with_observer(move |progress| {
+            if let Progress::Pass { pass, .. } = progress
+                && pass.is_none() == last
+            {
+                raised.raise();
+            }
+        });
+        let task = StreamTask {
+            sample: &sample,
+            moments: &moments,
+            recipe: &recipe,
+            control: &control,
+            resume: None,
+            keep: None,
+        };
+        let message = fit_stream(&Parts { whole: &dataset, rows: 50 }, task, None).unwrap_err().to_string();
+        assert!(message.contains("stopped"), "{message}");
+    }
 }

@@ -321,6 +321,15 @@ impl Learner {
             return Ok(self.next_pass());
         }
         self.objective = 0.5 * sums.weight * (TAU * variance).ln() + weights.evidence_cost(&self.precision);
+        // Columns that do nothing do nothing at all: of one whose mean is large beside its deviation, even a rest would be much.
+        let part = Part::in_use(&self.plan, &self.precision);
+        if part.numbers.len() < self.part.numbers.len() {
+            let mut weights = Weights::new(sums, &part.places_in(&self.part), &part.groups, &part.bounds, self.par);
+            weights.set_shared_variance(variance);
+            weights.refresh(&part.pick(&self.precision))?;
+            self.point = Some(point_of(&weights, NoiseModel::new(*noise, variance)));
+            self.part = part;
+        }
         self.objectives.push(self.objective);
         Ok(Step::Converged)
     }

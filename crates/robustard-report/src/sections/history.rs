@@ -175,7 +175,7 @@ fn feature_paths(view: &View<'_>) -> Chart {
 /// The paper's Figure 2, rows.
 fn row_paths(view: &View<'_>) -> Chart {
     let regression = view.regression;
-    let label = |row: usize| format!("row {}", view.model.rows()[row] + 1);
+    let label = |row: usize| format!("row {}", view.model.row_number(view.model.rows()[row]));
     let (flagged, others): (Vec<&Path>, Vec<&Path>) =
         regression.paths().rows.iter().partition(|path| view.diagnostics.flagged[path.index]);
     let iterations = &regression.paths().iterations;

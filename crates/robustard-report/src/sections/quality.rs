@@ -5,6 +5,7 @@ use robustard::{Choice, ColumnEffect, Options, Regression, Settings, Standing};
 use robustard_table::ModelError;
 
 use super::{Detail, Paragraph, Section, range, tile};
+use crate::Totals;
 use crate::chart::{Axis, Chart, Layer, Mark, RowField, Tone};
 use crate::rows::single_input;
 use crate::words::{clipped, counted, effect_words, three_digits};
@@ -39,7 +40,7 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
     } else {
         String::new()
     };
-    let without = match view.regression.set_aside().len() {
+    let without = match view.totals.excluded {
         0 => String::new(),
         count => format!(
             " The {} excluded from the fit {} not counted.",
@@ -66,7 +67,7 @@ pub fn section(view: &View<'_>) -> Result<Section, ModelError> {
             tile(three_digits(quality.loo_median_error), "median error"),
             tile(three_digits(quality.loo_rmse), "root mean square error"),
             tile(format!("{:.1}%", 100.0 * quality.coverage_95), "inside the 95% interval"),
-            tile(view.rows.flagged.to_string(), "rows to check"),
+            tile(view.totals.flagged.to_string(), "rows to check"),
         ],
         charts,
         more,
@@ -100,17 +101,18 @@ fn drivers(view: &View<'_>) -> String {
 
 /// How many rows to check, in a sentence.
 fn to_check(view: &View<'_>) -> String {
-    let aside = match view.regression.set_aside().len() {
+    let Totals { rows, flagged, excluded } = view.totals;
+    let aside = match excluded {
         0 => String::new(),
         count => {
-            let all = count == view.rows.flagged;
+            let all = count == flagged;
             format!(", {} excluded from the fit", if all { "all".to_owned() } else { format!("{count} of them") })
         }
     };
-    match view.rows.flagged {
+    match flagged {
         0 => "no outliers flagged.".to_owned(),
-        1 => format!("1 of {} is flagged as an outlier{aside}.", view.rows.total),
-        count => format!("{count} of {} are flagged as outliers{aside}.", view.rows.total),
+        1 => format!("1 of {rows} is flagged as an outlier{aside}."),
+        count => format!("{count} of {rows} are flagged as outliers{aside}."),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Which rows should I check?
 
+use robustard::{SuspiciousRow, Whole};
+
 use super::quality::sample_words;
 use super::{Detail, Section, range};
-use crate::View;
 use crate::chart::{Axis, Chart, Layer, RowField};
-use crate::words::{grouped, short};
+use crate::words::{clipped, grouped, short, three_digits};
+use crate::{LONGEST_NAME, View};
 
 pub fn section(view: &View<'_>) -> Section {
     let rows = &view.rows;
@@ -20,9 +22,11 @@ pub fn section(view: &View<'_>) -> Section {
         Some(_) => 0,
         None => view.diagnostics.flagged_within(),
     };
-    let answer = match rows.flagged {
+    let whole = view.regression.whole();
+    let answer = match view.totals.flagged {
         0 => format!("No outliers flagged: no row is {expectation}."),
-        count if within > 0 => format!(
+        // What was flagged for other reasons is known of the rows that the page has.
+        count if within > 0 && whole.is_none() => format!(
             "{count} of {} rows are flagged: {} {expectation}; {within} less far off {} excluded from the fit as gross errors when the noise \
              was chosen. {}",
             rows.total,
@@ -32,21 +36,20 @@ pub fn section(view: &View<'_>) -> Section {
         ),
         count => {
             let verb = if count == 1 { "is" } else { "are" };
-            format!("{count} of {} rows {verb} {expectation}. {}", rows.total, first(view))
+            let excluded = if whole.is_some() { ", or excluded as gross errors" } else { "" };
+            format!("{count} of {} rows {verb} {expectation}{excluded}. {}", view.totals.rows, first(view))
         }
     };
     let mut answers = vec![answer.into()];
-    if let Some(whole) = view.regression.whole() {
-        let rows = grouped(whole.rows);
-        let flagged = grouped(whole.flagged);
+    if let Some(whole) = whole {
         let sample = grouped(view.rows.total as u64);
-        answers.push(
-            format!(
-                "The model was fitted to {rows} rows, of which {flagged} are flagged; this page shows a random sample of {sample} of \
-                 them. The rows file (--rows, or robustard diagnose) has all."
-            )
-            .into(),
+        let kept = format!(
+            "The model was fitted to {} rows in passes. This page shows the random sample of {sample} of them that the model keeps; the rows \
+             file (--rows, or robustard diagnose) has all.",
+            grouped(whole.rows)
         );
+        answers.push(kept.into());
+        answers.extend(most_suspicious(view, whole).map(Into::into));
     }
     Section {
         id: "rows",
@@ -63,17 +66,37 @@ pub fn section(view: &View<'_>) -> Section {
     }
 }
 
+/// The most suspicious of all rows of a fit by passes, most of which are not in the sample.
+fn most_suspicious(view: &View<'_>, whole: &Whole) -> Option<String> {
+    const NAMED: usize = 20;
+    let row = |(row, label): (&SuspiciousRow, &String)| {
+        let [actual, predicted] = [row.actual, row.predicted].map(three_digits);
+        format!("{} ({actual}, predicted {predicted}, {:.1} s.d.)", clipped(label, LONGEST_NAME), row.z)
+    };
+    let named: Vec<String> = whole.suspicious.iter().zip(view.model.suspicious()).take(NAMED).map(row).collect();
+    let all = if named.len() as u64 == whole.flagged { "The flagged rows" } else { "The most suspicious of all rows" };
+    (!named.is_empty()).then(|| format!("{all}: {}.", named.join(", ")))
+}
+
 /// The row to check first.
 fn first(view: &View<'_>) -> String {
     let rows = &view.rows;
-    let worst = rows.field(RowField::Z)[0];
+    let whole = view.regression.whole().and_then(|whole| whole.suspicious.first());
+    let (label, z, is_above) = match (whole, view.model.suspicious().first()) {
+        (Some(worst), Some(label)) => (label, worst.z, worst.actual > worst.predicted),
+        _ => (
+            &rows.label[0],
+            rows.field(RowField::Z)[0],
+            rows.field(RowField::Actual)[0] > rows.field(RowField::Predicted)[0],
+        ),
+    };
     format!(
         "Check {} {} first: its {} is {} standard deviations {} the prediction. Select a row to see why it is predicted as it is.",
         rows.label_name,
-        rows.label[0],
+        clipped(label, LONGEST_NAME),
         view.target,
-        short((10.0 * worst.abs()).round() / 10.0),
-        if rows.field(RowField::Actual)[0] > rows.field(RowField::Predicted)[0] { "above" } else { "below" },
+        short((10.0 * z.abs()).round() / 10.0),
+        if is_above { "above" } else { "below" },
     )
 }
 

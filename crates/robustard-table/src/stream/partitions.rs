@@ -181,7 +181,7 @@ fn look(table: Option<&Table>, encoder: &Encoder, share: f64, seed: u64) -> Resu
     let Some(table) = table else { return Ok(PartOfRows::default()) };
     let of_table = table.row_count() as u64;
     let without_weight = match &encoder.weights {
-        Some(weights) => table.role(weights, "weights")?.iter().filter(|weight| **weight == 0.0).count() as u64,
+        Some(weights) => table.weights(weights)?.iter().filter(|weight| **weight == 0.0).count() as u64,
         None => 0,
     };
     let Some(TableData { dataset, rows, .. }) = fitted_rows(Some(table), encoder)? else {

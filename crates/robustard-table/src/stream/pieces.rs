@@ -24,6 +24,9 @@ const BYTES: usize = 1 << 25;
 /// The first bytes of a text, by which delimiter and header are found out.
 const FIRST_BYTES: usize = 1 << 20;
 
+/// What Hive calls the folder of rows without a value.
+const NO_VALUE: &str = "__HIVE_DEFAULT_PARTITION__";
+
 /// What batches that are not in a file are called in messages.
 pub(super) const BATCHES_NAME: &str = "the stream of batches";
 
@@ -162,7 +165,8 @@ fn with_partitions(table: Table, partitions: &[(String, String)]) -> Table {
     let known = table.names();
     let rows = table.row_count();
     let column = |(name, value): &(String, String)| {
-        (name.clone(), Table::settled_column(std::iter::repeat_n(Some(value.clone()), rows)))
+        let value = Some(value.clone()).filter(|value| value != NO_VALUE);
+        (name.clone(), Table::settled_column(std::iter::repeat_n(value, rows)))
     };
     table.with_columns(partitions.iter().filter(|(name, _)| !known.contains(name)).map(column).collect())
 }

@@ -121,6 +121,8 @@ pub(super) struct Scanner<'o> {
     names: Vec<String>,
     columns: Vec<Column>,
     rows: u64,
+    /// The file that is being read, and its rows so far.
+    file: (usize, usize),
 }
 
 /// Looks at all rows and writes them to a cache, which `open` makes once the columns are known. `tell` is told of each piece.
@@ -140,7 +142,15 @@ pub(super) fn scan(
     loop {
         let Piece { table, source } = piece;
         let name = input.name(source);
-        match scanner.add(&table, &name)? {
+        if scanner.file.0 != source {
+            scanner.file = (source, 0);
+        }
+        let place = |error: TableError| match error {
+            error @ TableError::FileColumn { .. } => error,
+            error if input.files().len() > 1 => error.in_file(&name),
+            error => error,
+        };
+        match scanner.add(&table, &name).map_err(place)? {
             Ok(numbers) => {
                 let ids = options.id.as_ref().map(|id| table.texts(id)).transpose()?;
                 writer.add(&numbers, ids)?;
@@ -163,7 +173,7 @@ impl<'o> Scanner<'o> {
         let inputs = names.iter().filter(|name| !options.has_role(name) && options.is_wanted(name));
         let column = |name: &String| Column::new(name, options.is_forced(name), text.contains(name));
         let columns = inputs.map(column).collect();
-        Ok(Self { options, names, columns, rows: 0 })
+        Ok(Self { options, names, columns, rows: 0, file: (0, 0) })
     }
 
     /// The columns of numbers in the cache: inputs, target, weights.
@@ -177,7 +187,7 @@ impl<'o> Scanner<'o> {
         if let Some(column) = self.cached().iter().chain(&self.options.id).find(|name| !known.contains(name)) {
             return Err(TableError::FileColumn { path: path.to_owned(), column: column.clone() });
         }
-        let first = usize::try_from(self.rows).unwrap_or(usize::MAX);
+        let first = self.file.1;
         let mut numbers = Vec::with_capacity(self.columns.len() + 2);
         for column in &mut self.columns {
             match column.add(table).map_err(|error| error.after(first))? {
@@ -185,12 +195,13 @@ impl<'o> Scanner<'o> {
                 Err(mixed) => return Ok(Err(mixed)),
             }
         }
-        let roles =
-            [Some((&self.options.target, "the target")), self.options.weights.as_ref().map(|name| (name, "weights"))];
-        for (name, role) in roles.into_iter().flatten() {
-            numbers.push(table.role(name, role).map_err(|error| error.after(first))?.into_owned());
+        let target = table.role(&self.options.target, "the target");
+        let weights = self.options.weights.as_ref().map(|name| table.weights(name));
+        for values in [Some(target), weights].into_iter().flatten() {
+            numbers.push(values.map_err(|error| error.after(first))?.into_owned());
         }
         self.rows += table.row_count() as u64;
+        self.file.1 += table.row_count();
         Ok(Ok(numbers))
     }
 

@@ -39,6 +39,14 @@ impl Source {
             |error: std::io::Error| TableError::Read { path: path.display().to_string(), reason: io_words(&error) };
         let metadata = path.metadata().map_err(failed)?;
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        // A time that was set back does not hide a change.
+        #[cfg(unix)]
+        let modified = modified.map(|time| {
+            use std::os::unix::fs::MetadataExt;
+            let seconds = u64::try_from(metadata.ctime()).unwrap_or(0);
+            let changed = std::time::Duration::new(seconds, u32::try_from(metadata.ctime_nsec()).unwrap_or(0));
+            time.max(changed)
+        });
         Ok(Self::of_parts(path.to_owned(), metadata.len(), modified.map_or(0, |time| time.as_nanos()), None))
     }
 

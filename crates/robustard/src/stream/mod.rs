@@ -99,7 +99,7 @@ pub const SAMPLE_ROWS: usize = CHOICE_ROWS;
 ///
 /// Features, lengthscales, noise and the scale of the target are chosen on the sample, as a fit in memory would do; weights, their precisions
 /// and the noise are then learnt from all rows in passes over them. The model keeps the sample; what is known of all rows is in
-/// [`Regression::whole`].
+/// [`Regression::whole`]. A fit that is stopped is an error: what was kept after its last pass is there to go on from.
 pub fn fit_passes<P: RowPasses + Send>(
     rows: &mut P,
     task: StreamTask<'_, P::Error>,
@@ -158,20 +158,18 @@ pub fn fit_passes<P: RowPasses + Send>(
             suspicious: Vec::new(),
             rule: maker.rule.clone(),
         });
-        let mut regression = Regression::of_passes(recipe, fit, selection, sample);
-        if !control.is_stopped() {
-            control.enter(Stage::Diagnosing);
-            let (mut summary, rows_in_all) = (RowSummary::default(), rows.row_count());
-            let is_whole = rows.summaries(&regression, control, &mut |more| {
-                summary.merge(more);
-                let seen = summary.rows();
-                control.tell(Progress::Pass { pass: None, objective: None, seen, rows: rows_in_all });
-            });
-            if !is_whole.map_err(StreamError::Rows)? {
-                return Err(Error::Stopped.into());
-            }
-            regression = regression.with_whole(summary.whole(few, learner.passes(), maker.rule));
+        let regression = Regression::of_passes(recipe, fit, selection, sample);
+        control.enter(Stage::Diagnosing);
+        let (mut summary, rows_in_all) = (RowSummary::default(), rows.row_count());
+        let is_whole = rows.summaries(&regression, control, &mut |more| {
+            summary.merge(more);
+            let seen = summary.rows();
+            control.tell(Progress::Pass { pass: None, objective: None, seen, rows: rows_in_all });
+        });
+        if !is_whole.map_err(StreamError::Rows)? {
+            return Err(Error::Stopped.into());
         }
+        let regression = regression.with_whole(summary.whole(few, learner.passes(), maker.rule));
         let elapsed = started.elapsed();
         Ok(regression.with_times(Times { elapsed, fitting: elapsed.saturating_sub(choosing) }))
     })
@@ -226,7 +224,6 @@ fn pass_until_done<P: RowPasses>(
     control: &Control,
     keep: &mut Option<&mut Keep<'_, P::Error>>,
 ) -> Result<(Status, Last), StreamError<P::Error>> {
-    let mut last: Option<Last> = None;
     loop {
         let broadcast = learner.broadcast();
         let mut total = Sums::zero(broadcast.columns.len());
@@ -237,10 +234,9 @@ fn pass_until_done<P: RowPasses>(
             control.tell(Progress::Pass { pass, objective, seen: total.rows, rows: rows_in_all });
         });
         if !is_whole.map_err(StreamError::Rows)? {
-            return last.map(|last| (Status::Interrupted, last)).ok_or(Error::Stopped.into());
+            return Err(Error::Stopped.into());
         }
         let step = learner.learn(&total).map_err(SolverError::from)?;
-        last = Some((total, broadcast.columns));
         // The last pass is made again: what follows needs its sums.
         if let (Some(keep), Step::Pass) = (&mut *keep, step) {
             keep(&learner.to_bytes()).map_err(StreamError::Rows)?;
@@ -250,7 +246,7 @@ fn pass_until_done<P: RowPasses>(
             Step::Converged => Status::Converged,
             Step::PassLimit => Status::IterationLimit,
         };
-        return Ok((status, last.expect("there was a pass")));
+        return Ok((status, (total, broadcast.columns)));
     }
 }
 

@@ -42,8 +42,11 @@ impl RowSummary {
             own.target += weight / own.weight * (actual[row] - before);
             own.target_square += weight * (actual[row] - before) * (actual[row] - own.target);
         }
-        let squares: Vec<f64> = loo_residual.iter().map(|error| error * error).collect();
-        own.errors.add(&squares, weight);
+        // The median is that of the rows that count.
+        let kept = || (0..weight.len()).filter(|&row| !set_aside[row]);
+        let squares: Vec<f64> = kept().map(|row| loo_residual[row].powi(2)).collect();
+        let weights: Vec<f64> = kept().map(|row| weight[row]).collect();
+        own.errors.add(&squares, &weights);
         let of = |row: usize| SuspiciousRow {
             row: row as u64,
             actual: actual[row],
