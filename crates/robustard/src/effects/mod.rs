@@ -42,7 +42,7 @@ const MANY_COLUMNS: usize = 40;
 const CLEAR: f64 = 3.0;
 /// Below this share of the variance of predictions a column does nothing.
 const NOTHING: f64 = 1e-10;
-/// Less than this share of the variance is negligible, however many rows show it: it is shown as 0.0%.
+/// Less than this share of the variance and less loss is negligible, however many rows show it: both are shown as 0.0%.
 const NEGLIGIBLE: f64 = 5e-4;
 /// Relative error of predictions.
 const ROUNDING: f64 = 1e-13;
@@ -196,7 +196,7 @@ fn effects(fit: &Fit, background: &Background) -> Effects {
         effect.interacting = if is_nothing(variance) { 0.0 } else { (1.0 - main / variance).max(0.0) };
         effect.standing = match effect.loss > effect.loss_by_chance {
             _ if is_nothing(variance) => Standing::Dropped,
-            true if effect.importance >= NEGLIGIBLE => Standing::Clear,
+            true if effect.importance.max(effect.loss) >= NEGLIGIBLE => Standing::Clear,
             _ => Standing::Unclear,
         };
         effect
