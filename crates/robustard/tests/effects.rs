@@ -262,7 +262,11 @@ fn columns_that_are_collinear_only_together_are_a_group() {
         for column in &effects.columns {
             assert!(column.loss <= group.loss + 1e-12 && column.loss <= quality + 0.01, "{seed} {column:?}");
             let is_seen = column.importance.max(column.loss) >= 5e-4;
-            assert_eq!(column.standing == Standing::Clear, is_seen && column.loss > column.loss_by_chance, "{column:?}");
+            assert_eq!(
+                column.standing == Standing::Clear,
+                is_seen && column.loss > column.loss_by_chance,
+                "{column:?}"
+            );
         }
     }
 }

@@ -49,7 +49,7 @@ pub fn diagnose_stream<R: RowStream>(
     control.enter(Stage::Diagnosing);
     let mut seen = 0;
     let is_whole = control.run(|| {
-        diagnose(regression, rows, control, &mut |diagnostics, inside| {
+        diagnose(regression, rows, control, |diagnostics: &Diagnostics, inside: &[bool]| {
             show(seen, diagnostics)?;
             seen += inside.len() as u64;
             control.tell(Progress::Pass { pass: None, objective: None, seen, rows: rows.row_count() });
@@ -113,7 +113,7 @@ impl<R: RowStream> RowPasses for Read<'_, '_, R> {
         take: &mut dyn FnMut(&RowSummary),
     ) -> Result<bool, R::Error> {
         let (mut first, show) = (0, &mut self.show);
-        diagnose(regression, self.rows, control, &mut |diagnostics, inside| {
+        diagnose(regression, self.rows, control, |diagnostics: &Diagnostics, inside: &[bool]| {
             take(&RowSummary::of(diagnostics, inside));
             let before = first;
             first += inside.len() as u64;
@@ -127,7 +127,7 @@ fn diagnose<R: RowStream>(
     regression: &Regression,
     rows: &R,
     control: &Control,
-    show: &mut dyn FnMut(&Diagnostics, &[bool]) -> Result<(), R::Error>,
+    mut show: impl FnMut(&Diagnostics, &[bool]) -> Result<(), R::Error>,
 ) -> Result<bool, R::Error> {
     let maker = maker_of(regression.fit());
     let Some(rule) = regression.fit().model.row_rule() else { return Ok(false) };
