@@ -1,14 +1,14 @@
 //! Fits to files and to batches of rows, which need not fit in memory.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use robustard::Diagnostics;
 use robustard_table::{
-    Batches, EncodeOptions, Fitted as FittedTable, Input, ReadOptions, StreamOptions, StreamedFit, TableError,
-    TableModel, TableWriter, fit_stream, read_sources, row_table, rows_of, sources, write,
+    Batches, EncodeOptions, Fitted as FittedTable, Input, PartitionRows, ReadOptions, StreamOptions, StreamedFit,
+    TableError, TableModel, TableWriter, fit_stream, read_sources, row_table, rows_of, sources, write,
 };
 
 use crate::fitted::Fitted;
@@ -149,4 +149,28 @@ pub fn partial_sums<'py>(
     let batches: Batches = Box::new(reader(batches)?);
     let sums = py.detach(|| robustard_table::partial_sums(batches, broadcast)).map_err(bad_value)?;
     Ok(PyBytes::new(py, &sums))
+}
+
+/// The rows of a partition, where they are.
+#[pyclass(frozen, module = "robustard")]
+pub struct Partition(Mutex<PartitionRows>);
+
+#[pymethods]
+impl Partition {
+    /// Takes an object with the Arrow stream interface.
+    #[new]
+    fn new(py: Python<'_>, batches: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let batches: Batches = Box::new(reader(batches)?);
+        py.detach(|| PartitionRows::new(batches)).map(|rows| Self(Mutex::new(rows))).map_err(bad_value)
+    }
+
+    /// What they come to, under what a fit has asked.
+    fn sums<'py>(&self, py: Python<'py>, broadcast: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let answer = py.detach(|| {
+            // A task that failed leaves rows and numbers as they were.
+            let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            rows.answer(broadcast)
+        });
+        answer.map(|sums| PyBytes::new(py, &sums)).map_err(bad_value)
+    }
 }

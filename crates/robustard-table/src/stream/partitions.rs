@@ -1,15 +1,18 @@
 //! Rows that lie in other processes or on other machines: what is asked travels to them as bytes, and what they add up to comes back.
 //!
-//! One function, [`partial_sums`], does all the work where the rows are, and one, [`fit_partitions`], asks for it. Whoever holds the
-//! partitions only has to call the first on each of them whenever the second asks, and to bring the answers back in their order.
+//! One object, [`PartitionRows`], does all the work where the rows are, and one function, [`fit_partitions`], asks for it. Whoever holds
+//! the partitions only has to call the first on each of them whenever the second asks, and to bring the answers back in their order.
 
 use std::collections::HashMap;
+
+use arrow_array::RecordBatch;
 
 use robustard::engine::passes::{Broadcast, Sums};
 use robustard::{
     Column as Numbers, Control, Dataset, Moments, Progress, Recipe, Regression, RowMaker, RowPasses, RowSummary,
     SAMPLE_ROWS, Stage, StreamTask, SuspiciousRow, fit_passes,
 };
+use self_cell::self_cell;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -19,7 +22,9 @@ use super::{StreamOptions, StreamedFit};
 use crate::encode::{ColumnFacts, EncodeOptions, Encoder, Missing, median, most_levels};
 use crate::error::TableError;
 use crate::file::{pack, unpack};
+use crate::format::Kind;
 use crate::model::{Fingerprint, ModelError, TableData, TableModel};
+use crate::read::malformed;
 use crate::table::Table;
 
 const TASK: &str = "robustard task";
@@ -117,29 +122,82 @@ fn message_error(error: impl std::fmt::Display) -> TableError {
     TableError::Message { reason: error.to_string() }
 }
 
-/// Does what is asked with the rows of one partition, where they are: the answer, as bytes. `task` is what [`fit_partitions`] asked.
+self_cell! {
+    /// A table and its numbers, as far as they can be fitted; they share memory.
+    struct TableAndNumbers {
+        owner: Table,
+        #[not_covariant]
+        dependent: FittedRows,
+    }
+}
+
+/// The rows of a table that can be fitted, if there are any.
+type FittedRows<'t> = Option<TableData<'t>>;
+
+/// The rows of one partition, where they are. What one task has made of them serves the next.
+pub struct PartitionRows {
+    batches: Vec<RecordBatch>,
+    /// Their numbers, as an encoder has made them, and which columns are text.
+    numbers: Option<(Encoder, Vec<String>, TableAndNumbers)>,
+}
+
+impl PartitionRows {
+    /// Takes the rows.
+    pub fn new(batches: Batches) -> Result<Self, TableError> {
+        let read = batches.map(|batch| batch.map_err(|error| malformed(BATCHES_NAME, Kind::Arrow, &error)));
+        Ok(Self { batches: read.collect::<Result<_, _>>()?, numbers: None })
+    }
+
+    /// Does what [`fit_partitions`] asks: the answer, as bytes.
+    pub fn answer(&mut self, task: &[u8]) -> Result<Vec<u8>, ModelError> {
+        let (task, more): (Task, &[u8]) = unframed(TASK, task)?;
+        let answer = match &task {
+            Task::Scan { options, text } => Answer::Scan(scan(self.table(text)?.as_ref(), options, text)?),
+            Task::Look { encoder, text, share, seed } => {
+                Answer::Look(self.with_numbers(encoder, text, |table, data| look(table, data, encoder, *share, *seed))?)
+            }
+            Task::Pass { encoder, text, maker } => {
+                let broadcast = Broadcast::from_bytes(more).map_err(message_error)?;
+                let sums = self.with_numbers(encoder, text, |_, data| {
+                    let sums = data.map(|data| maker.sums(&data.dataset, &broadcast));
+                    Ok(sums.unwrap_or_else(|| Sums::zero(broadcast.columns.len())))
+                })?;
+                return Ok(framed(ANSWER, &Answer::Pass, &sums.to_bytes())?);
+            }
+            Task::Summary { text, model } => {
+                self.with_numbers(model.encoder(), text, |table, data| summary(table, data, model))?
+            }
+        };
+        Ok(framed(ANSWER, &answer, &[])?)
+    }
+
+    /// The rows as a table in which the columns in `text` are text; none if there are no rows.
+    fn table(&self, text: &[String]) -> Result<Option<Table>, TableError> {
+        table_of(Box::new(self.batches.clone().into_iter().map(Ok)), text)
+    }
+
+    /// Works with the rows that are fitted.
+    fn with_numbers<T>(
+        &mut self,
+        encoder: &Encoder,
+        text: &[String],
+        work: impl FnOnce(Option<&Table>, Option<&TableData<'_>>) -> Result<T, ModelError>,
+    ) -> Result<T, ModelError> {
+        if self.numbers.as_ref().is_none_or(|(known, known_text, _)| known != encoder || known_text != text) {
+            let Some(table) = self.table(text)? else { return work(None, None) };
+            let numbers = TableAndNumbers::try_new(table, |table| fitted_rows(table, encoder))?;
+            self.numbers = Some((encoder.clone(), text.to_vec(), numbers));
+        }
+        match &self.numbers {
+            Some((_, _, numbers)) => numbers.with_dependent(|table, data| work(Some(table), data.as_ref())),
+            None => work(None, None),
+        }
+    }
+}
+
+/// What the rows of a partition come to, under what [`fit_partitions`] has asked. Who keeps [`PartitionRows`] reads them only once.
 pub fn partial_sums(batches: Batches, task: &[u8]) -> Result<Vec<u8>, ModelError> {
-    let (task, more): (Task, &[u8]) = unframed(TASK, task)?;
-    let text = match &task {
-        Task::Scan { text, .. } | Task::Look { text, .. } | Task::Pass { text, .. } | Task::Summary { text, .. } => {
-            text
-        }
-    };
-    let table = table_of(batches, text)?;
-    let answer = match &task {
-        Task::Scan { options, text } => Answer::Scan(scan(table.as_ref(), options, text)?),
-        Task::Look { encoder, share, seed, .. } => Answer::Look(look(table.as_ref(), encoder, *share, *seed)?),
-        Task::Pass { encoder, maker, .. } => {
-            let broadcast = Broadcast::from_bytes(more).map_err(message_error)?;
-            let sums = match &fitted_rows(table.as_ref(), encoder)? {
-                Some(data) => maker.sums(&data.dataset, &broadcast),
-                None => Sums::zero(broadcast.columns.len()),
-            };
-            return Ok(framed(ANSWER, &Answer::Pass, &sums.to_bytes())?);
-        }
-        Task::Summary { model, .. } => summary(table.as_ref(), model)?,
-    };
-    Ok(framed(ANSWER, &answer, &[])?)
+    PartitionRows::new(batches)?.answer(task)
 }
 
 fn scan(table: Option<&Table>, options: &EncodeOptions, text: &[String]) -> Result<PartOfTable, TableError> {
@@ -170,25 +228,31 @@ fn scan(table: Option<&Table>, options: &EncodeOptions, text: &[String]) -> Resu
 }
 
 /// The rows that are fitted; none if there are none.
-fn fitted_rows<'t>(table: Option<&'t Table>, encoder: &Encoder) -> Result<Option<TableData<'t>>, ModelError> {
-    match table.map(|table| encoder.data(table)).transpose() {
+fn fitted_rows<'t>(table: &'t Table, encoder: &Encoder) -> Result<FittedRows<'t>, ModelError> {
+    match encoder.data(table) {
         Err(ModelError::Table(TableError::AllDropped | TableError::NoWeight { .. })) => Ok(None),
-        data => data,
+        data => data.map(Some),
     }
 }
 
-fn look(table: Option<&Table>, encoder: &Encoder, share: f64, seed: u64) -> Result<PartOfRows, ModelError> {
+fn look(
+    table: Option<&Table>,
+    data: Option<&TableData<'_>>,
+    encoder: &Encoder,
+    share: f64,
+    seed: u64,
+) -> Result<PartOfRows, ModelError> {
     let Some(table) = table else { return Ok(PartOfRows::default()) };
     let of_table = table.row_count() as u64;
     let without_weight = match &encoder.weights {
         Some(weights) => table.weights(weights)?.iter().filter(|weight| **weight == 0.0).count() as u64,
         None => 0,
     };
-    let Some(TableData { dataset, rows, .. }) = fitted_rows(Some(table), encoder)? else {
+    let Some(TableData { dataset, rows, .. }) = data else {
         let with_missing = of_table - without_weight;
         return Ok(PartOfRows { with_missing, without_weight, ..PartOfRows::default() });
     };
-    let hashes = hashes_of(&dataset);
+    let hashes = hashes_of(dataset);
     let whole = hashes.iter().fold(0u128, |sum, hash| sum.wrapping_add(*hash));
     let place = |row: usize| xxh3_128_with_seed(&hashes[row].to_le_bytes(), seed.wrapping_add(row as u64)) as u64;
     let limit = if share >= 1.0 { u64::MAX } else { (share * u64::MAX as f64) as u64 };
@@ -205,7 +269,7 @@ fn look(table: Option<&Table>, encoder: &Encoder, share: f64, seed: u64) -> Resu
         rows: rows.len() as u64,
         with_missing: (of_table - rows.len() as u64).saturating_sub(without_weight),
         without_weight,
-        moments: Some(Moments::of(&dataset)),
+        moments: Some(Moments::of(dataset)),
         hash: format!("{whole:032x}"),
         drawn: drawn.collect(),
         inputs: inputs.collect(),
@@ -228,12 +292,12 @@ pub(super) fn hashes_of(rows: &Dataset<'_>) -> Vec<u128> {
     hashes
 }
 
-fn summary(table: Option<&Table>, model: &TableModel) -> Result<Answer, ModelError> {
+fn summary(table: Option<&Table>, data: Option<&TableData<'_>>, model: &TableModel) -> Result<Answer, ModelError> {
     let encoder = model.encoder();
-    let Some(TableData { dataset, rows, .. }) = fitted_rows(table, encoder)? else {
+    let Some(TableData { dataset, rows, .. }) = data else {
         return Ok(Answer::Summary { rows: None, labels: Vec::new() });
     };
-    let summary = model.regression().summary(&dataset);
+    let summary = model.regression().summary(dataset);
     let ids = match (&encoder.id, table) {
         (Some(id), Some(table)) => Some(table.texts(id)?),
         _ => None,
