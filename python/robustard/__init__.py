@@ -18,6 +18,16 @@ from ._files import load
 from ._joint import JointARD
 from ._robustard import __version__
 from ._rvm import RVM
-from ._streams import partial_sums
+from ._streams import Partition, partial_sums
 
-__all__ = ["RVM", "ARDRegression", "EffectiveSupport", "JointARD", "LeaveOneOut", "__version__", "load", "partial_sums"]
+__all__ = [
+    "RVM",
+    "ARDRegression",
+    "EffectiveSupport",
+    "JointARD",
+    "LeaveOneOut",
+    "Partition",
+    "__version__",
+    "load",
+    "partial_sums",
+]

@@ -42,7 +42,11 @@ def load(path: str | PathLike[str]) -> JointARD | RVM | ARDRegression:
     """
     if not exists(path):
         raise FileNotFoundError(ENOENT, "there is no such model file", fspath(path))
-    fitted = _robustard.load(fspath(path))
+    return model_of(_robustard.load(fspath(path)))
+
+
+def model_of(fitted: _robustard.Fitted) -> JointARD | RVM | ARDRegression:
+    """The estimator of a model that comes from a file or from other bytes."""
     model = _estimator(fitted)
     names = fitted.columns
     model.n_features_in_ = len(names)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from ._robustard import Partition as _Partition
 from ._robustard import fit_batches, fit_files, fit_partitions
 from ._robustard import partial_sums as _partial_sums
 
@@ -78,10 +79,60 @@ def partial_sums(batches: Any, broadcast: bytes) -> bytes:
     >>> model.kept_rows_.size
     40
     """
-    return _partial_sums(_arrow_stream(batches), broadcast)
+    return _partial_sums(arrow_stream(batches), broadcast)
 
 
-def _arrow_stream(batches: Any) -> Any:
+class Partition:
+    """The rows of a partition, kept where they are between the passes of a fit.
+
+    Does what `partial_sums` does, but reads and encodes the rows only once.
+
+    Parameters
+    ----------
+    batches : Arrow data
+        The rows, target included, as for `partial_sums`.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from robustard import JointARD, Partition
+    >>> x = np.linspace(0, 1, 40)
+    >>> table = pa.table({"x": x, "y": 2 * x + 0.1 * np.cos(7 * x)})
+    >>> partitions = [Partition(table.slice(0, 10)), Partition(table.slice(10))]
+    >>> model = JointARD(features="linear").fit_partitions(
+    ...     lambda broadcast: [partition.sums(broadcast) for partition in partitions], target="y")
+    >>> model.kept_rows_.size
+    40
+    """
+
+    def __init__(self, batches: Any) -> None:
+        self._rows = _Partition(arrow_stream(batches))
+
+    def sums(self, broadcast: bytes) -> bytes:
+        """What the rows come to, for what the fit asks.
+
+        Parameters
+        ----------
+        broadcast : bytes
+            The argument of the function that is given to `JointARD.fit_partitions`.
+
+        Returns
+        -------
+        bytes
+            The answer, for `fit_partitions`.
+
+        Examples
+        --------
+        >>> from robustard import Partition
+        >>> Partition({}).sums(b"")
+        Traceback (most recent call last):
+        TypeError: batches is a dict; give Arrow data: record batches, a table or a data frame
+        """
+        return self._rows.sums(broadcast)
+
+
+def arrow_stream(batches: Any) -> Any:
+    """An object with the Arrow stream interface."""
     if hasattr(batches, "__arrow_c_stream__"):
         return batches
     import pyarrow

@@ -8,9 +8,10 @@ mod python;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: cargo xtask test                  everything that CI checks
+const USAGE: &str = "usage: cargo xtask test [--quick]        everything that CI checks; quick: but clusters
        cargo xtask browser               the reports in headless Chromium, with screenshots
        cargo xtask python                the Python package in a new environment
+       cargo xtask clusters              fits on Spark, Sail and Ray, by the wheel that was built last
        cargo xtask reproduce EXPERIMENT  the paper's experiments; --help lists them
        cargo xtask bench python [ard] [rvm] [influence] [overhead]
                                          the Python package beside scikit-learn, fastrvm and statsmodels
@@ -55,13 +56,15 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let succeeded = match words.as_slice() {
-        ["test"] => {
+        ["test", rest @ ([] | ["--quick"])] => {
             TEST_STEPS.iter().all(|step| run(step.name, step.arguments, step.environment))
                 && browser::check()
                 && package::check()
+                && (!rest.is_empty() || package::clusters())
         }
         ["browser"] => browser::check(),
         ["python"] => package::check(),
+        ["clusters"] => package::clusters(),
         ["reproduce", rest @ ..] => return reproduce(rest),
         ["bench", "python", rest @ ..] => package::bench(rest),
         ["bench", name @ ("engine" | "acceleration" | "passes"), rest @ ..] => {

@@ -10,6 +10,20 @@ const BUILD_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ruff>=0.9"];
 /// What the tests compare with, or try the package on.
 const TEST_PACKAGES: [&str; 10] =
     ["pytest", "mypy", "joblib", "jsonschema", "scipy", "pandas", "polars", "pyarrow", "matplotlib", "statsmodels"];
+/// Engines of clusters, of versions that work together: Sail follows Spark's protocol some time later.
+const CLUSTER_PACKAGES: [&str; 11] = [
+    "pytest",
+    "pandas<3",
+    "pyarrow",
+    "pyspark==4.1.4",
+    "pysail==0.6.6",
+    "ray[data]==2.60.0",
+    "grpcio",
+    "grpcio-status",
+    "googleapis-common-protos",
+    "zstandard",
+    "scikit-learn",
+];
 /// What the benchmark compares with.
 const BENCH_PACKAGES: [&str; 3] = ["pandas", "statsmodels", "fastrvm"];
 
@@ -31,6 +45,47 @@ pub fn bench(arguments: &[&str]) -> bool {
         succeed(Command::new(python).args(["-m", "robustard.bench"]).args(arguments))
     };
     report(run())
+}
+
+/// Fits on a local cluster of Spark, on Sail and on Ray, by the wheel that [`check`] has built.
+pub fn clusters() -> bool {
+    eprintln!("── clusters: Spark, Sail and Ray on this machine");
+    let run = || {
+        let folder = folder()?;
+        let wheel = match wheel() {
+            Some(wheel) => wheel,
+            None => build(&environment("build", &BUILD_TOOLS)?)?,
+        };
+        java()?;
+        // Kept, because these packages are large; the wheel is new each time, under the same version.
+        let python = environment("clusters", &CLUSTER_PACKAGES)?;
+        let install =
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--force-reinstall"];
+        succeed(Command::new(&python).args(install).arg(&wheel))?;
+        let sources = std::env::current_dir().map_err(|error| error.to_string())?.join("python");
+        let some =
+            [("", ["test_plan.py", "test_ray.py"]), ("sail", ["test_spark.py"; 2]), ("cluster", ["test_spark.py"; 2])];
+        for (engine, files) in some {
+            let mut tests = Command::new(&python);
+            tests.current_dir(&folder).args(["-W", "ignore", "-m", "pytest", "--quiet", "-p", "no:cacheprovider"]);
+            tests.args(["--config-file", "/dev/null", "--rootdir"]).arg(&folder);
+            tests.args(files.iter().map(|file| sources.join("clusters").join(file)));
+            tests.env("ROBUSTARD_ENGINE", engine).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PYTHONPATH");
+            succeed(&mut tests)?;
+        }
+        Ok(())
+    };
+    report(run())
+}
+
+/// Spark needs Java; installs it by the system's package manager where that is possible.
+fn java() -> Result<(), String> {
+    let is_there = || Command::new("java").arg("-version").output().is_ok_and(|output| output.status.success());
+    if is_there() {
+        return Ok(());
+    }
+    let _ = succeed(Command::new("apt-get").args(["install", "--yes", "--quiet", "default-jre-headless"]));
+    if is_there() { Ok(()) } else { Err("there is no java, which Spark needs; install a JRE (17 or later)".to_owned()) }
 }
 
 fn report(done: Result<(), String>) -> bool {
@@ -79,9 +134,13 @@ fn build(tools: &Path) -> Result<PathBuf, String> {
     let wheels = folder()?.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     succeed(Command::new(tools).args(["-m", "maturin", "build", "--release", "--quiet", "--out"]).arg(&wheels))?;
-    let files = std::fs::read_dir(&wheels).map_err(|error| error.to_string())?;
-    let wheel = files.flatten().map(|file| file.path()).find(|path| path.extension().is_some_and(|end| end == "whl"));
-    wheel.ok_or_else(|| "maturin built no wheel".to_owned())
+    wheel().ok_or_else(|| "maturin built no wheel".to_owned())
+}
+
+/// The wheel that was built last.
+fn wheel() -> Option<PathBuf> {
+    let files = std::fs::read_dir(folder().ok()?.join("wheels")).ok()?;
+    files.flatten().map(|file| file.path()).find(|path| path.extension().is_some_and(|end| end == "whl"))
 }
 
 fn with_wheel(packages: &[&str], wheel: &Path) -> Vec<String> {

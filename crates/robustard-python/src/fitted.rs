@@ -11,11 +11,12 @@ use robustard::features::FeatureMap;
 use robustard::{Control, FeatureSummary, Means, Prediction, Regression, SuspiciousRow};
 use robustard_report::{Report, Source, compared_words, noise_words, reason_words, status_words};
 use robustard_table::{
-    Column, ColumnKind, LeftOut, Table, TableModel, load_model, model_from_bytes, model_to_bytes, save_model,
+    Batches, Column, ColumnKind, LeftOut, Table, TableModel, diagnose_batches, load_model, model_from_bytes,
+    model_to_bytes, save_model,
 };
 
 use crate::fitting::bad_value;
-use crate::frame::{Frame, view};
+use crate::frame::{Frame, reader, view};
 use crate::working::uninterrupted;
 
 /// Fewer rows than these are predicted at once, on Python's own thread.
@@ -324,6 +325,28 @@ impl Fitted {
     #[getter]
     fn flagged<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
         PyArray1::from_slice(py, &self.regression().diagnostics().flagged)
+    }
+
+    /// Diagnostics of rows of a fit by passes, whichever of them these are, by their places; nothing if none of them were fitted.
+    fn diagnose_rows<'py>(&self, py: Python<'py>, batches: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let batches: Batches = Box::new(reader(batches)?);
+        let found = py.detach(|| diagnose_batches(&self.model, batches)).map_err(bad_value)?;
+        let dict = PyDict::new(py);
+        let Some((rows, found)) = found else { return Ok(dict) };
+        dict.set_item("place", rows.into_pyarray(py))?;
+        for (name, values) in [
+            ("actual", found.actual),
+            ("predicted", found.predicted),
+            ("loo_residual", found.loo_residual),
+            ("noise_variance", found.noise_variance),
+            ("leverage", found.leverage),
+            ("z", found.z),
+        ] {
+            dict.set_item(name, values.into_pyarray(py))?;
+        }
+        dict.set_item("flagged", found.flagged.into_pyarray(py))?;
+        dict.set_item("set_aside", found.set_aside.into_pyarray(py))?;
+        Ok(dict)
     }
 
     /// Diagnostics of the fitted rows, in the target's units where they have any.

@@ -29,8 +29,8 @@ pub use model::{
 };
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use stream::{
-    Batches, Input, PartitionRows, PieceReader, Run, ShowRows, Source, StreamOptions, StreamedFit, diagnose_files,
-    fit_partitions, fit_stream, is_pipe, partial_sums, read_sources, sources,
+    Batches, Input, PartitionRows, PieceReader, Run, ShowRows, Source, StreamOptions, StreamedFit, diagnose_batches,
+    diagnose_files, fit_partitions, fit_stream, is_pipe, partial_sums, read_sources, sources,
 };
 pub use table::Table;
 pub use write::{TableWriter, write, write_whole};

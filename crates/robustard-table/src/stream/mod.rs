@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 
 use self::cache::{Cache, CacheWriter, clean};
 use self::checkpoint::Checkpoint;
-pub use self::partitions::{PartitionRows, Run, fit_partitions, partial_sums};
+pub use self::partitions::{PartitionRows, Run, diagnose_batches, fit_partitions, partial_sums};
 pub use self::pieces::{Batches, Input};
 use self::pieces::{Piece, Pieces};
 use self::rows::{CachedRows, Looked};

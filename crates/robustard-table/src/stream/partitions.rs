@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 
 use robustard::engine::passes::{Broadcast, Sums};
 use robustard::{
-    Column as Numbers, Control, Dataset, Moments, Progress, Recipe, Regression, RowMaker, RowPasses, RowSummary,
-    SAMPLE_ROWS, Stage, StreamTask, SuspiciousRow, fit_passes,
+    Column as Numbers, Control, Dataset, Diagnostics, Moments, Progress, Recipe, Regression, RowMaker, RowPasses,
+    RowSummary, SAMPLE_ROWS, Stage, StreamTask, SuspiciousRow, fit_passes,
 };
 use self_cell::self_cell;
 use serde::{Deserialize, Serialize};
@@ -198,6 +198,16 @@ impl PartitionRows {
 /// What the rows of a partition come to, under what [`fit_partitions`] has asked. Who keeps [`PartitionRows`] reads them only once.
 pub fn partial_sums(batches: Batches, task: &[u8]) -> Result<Vec<u8>, ModelError> {
     PartitionRows::new(batches)?.answer(task)
+}
+
+/// The diagnosis of some of the rows that a model was fitted to by passes: the places of those that are fitted, and what is known of them.
+/// None if none of them are.
+pub fn diagnose_batches(model: &TableModel, batches: Batches) -> Result<Option<(Vec<usize>, Diagnostics)>, ModelError> {
+    let Some(table) = table_of(batches, &[])? else { return Ok(None) };
+    let Some(TableData { dataset, rows, .. }) = fitted_rows(&table, model.encoder())? else { return Ok(None) };
+    let in_memory = || message_error("the model was fitted in memory; diagnose it with the rows that it was fitted to");
+    let diagnostics = model.regression().diagnosis_of(&dataset).ok_or_else(in_memory)?;
+    Ok(Some((rows, diagnostics)))
 }
 
 fn scan(table: Option<&Table>, options: &EncodeOptions, text: &[String]) -> Result<PartOfTable, TableError> {

@@ -65,6 +65,11 @@ impl Regression {
         maker.diagnose(self.fit(), rule, rows)
     }
 
+    /// The diagnosis of rows of a fit by passes, whichever of them these are; none if the fit was made otherwise.
+    pub fn diagnosis_of(&self, rows: &Dataset<'_>) -> Option<Diagnostics> {
+        Some(self.diagnose(&maker_of(self.fit()), &self.fit().model.row_rule()?, rows).0)
+    }
+
     /// What the rows of a partition are under a fit by passes over all of them; none if the fit was made otherwise.
     pub fn summary(&self, rows: &Dataset<'_>) -> Option<RowSummary> {
         let (diagnostics, inside) = self.diagnose(&maker_of(self.fit()), &self.fit().model.row_rule()?, rows);
