@@ -176,7 +176,9 @@ def main():
     verdict("error over that of the best peer", ratios["best peer"], WORST_CELL)
     swapped = {name: ratio for name, ratio in ratios["best peer"].items() if "swapped" in name}
     verdict("swapped: error over that of the best peer", swapped, WORST_SWAPPED)
-    outside = {name: f"{100 * np.mean(held):.1f}%" for name, held in covered.items() if not 0.92 <= np.mean(held) <= 0.98}
+    outside = {
+        name: f"{100 * np.mean(held):.1f}%" for name, held in covered.items() if not 0.92 <= np.mean(held) <= 0.98
+    }
     print(f"95% intervals hold 92 to 98%: {len(covered) - len(outside)} of {len(covered)}; not {outside}")
     times = {name: sum(own for own, _ in pairs) / sum(other for _, other in pairs) for name, pairs in seconds.items()}
     print(f"processors' time over that of CatBoost (the faster loss): median {np.median(list(times.values())):.2f}")

@@ -115,13 +115,15 @@ def sgd(files, folder):
 
     scaler, model = StandardScaler(), SGDRegressor(loss="huber", random_state=0)
     pieces = sorted(Path(files).iterdir())
-    read = lambda path: pq.read_table(path)
-    columns = lambda table: np.column_stack([table[f"x{j}"] for j in range(INPUTS)])
+
+    def columns(table):
+        return np.column_stack([table[f"x{j}"] for j in range(INPUTS)])
+
     for path in pieces:
-        scaler.partial_fit(columns(read(path)))
+        scaler.partial_fit(columns(pq.read_table(path)))
     for _ in range(3):
         for path in pieces:
-            table = read(path)
+            table = pq.read_table(path)
             model.partial_fit(scaler.transform(columns(table)), table["y"].to_numpy())
     test, truth = test_table(Path(folder))
     print(json.dumps({"error": error(model.predict(scaler.transform(columns(pq.read_table(test)))), truth)}))
@@ -165,7 +167,9 @@ def main():
     if arguments.only:
         {"sgd": sgd, "lightgbm": lightgbm}[arguments.only](arguments.folder / "table", arguments.folder)
         return
-    print(f"{'rows':>11} {'program':<34} {'passes':>6} {'wall s':>8} {'CPU s':>8} {'peak MB':>8} {'error':>8}  rows/s and share of reading")
+    print(
+        f"{'rows':>11} {'program':<34} {'passes':>6} {'wall s':>8} {'CPU s':>8} {'peak MB':>8} {'error':>8}  rows/s and share of reading"
+    )
     for rows in map(int, arguments.rows.split(",")):
         folder = arguments.folder / "table"
         write(folder, rows)
@@ -182,11 +186,17 @@ def main():
                 flush=True,
             )
             if rows == arguments.beside:
-                for other, name in [("sgd", "scikit-learn SGD, huber, 3 epochs"), ("lightgbm", "LightGBM, absolute loss, 100 trees")]:
+                for other, name in [
+                    ("sgd", "scikit-learn SGD, huber, 3 epochs"),
+                    ("lightgbm", "LightGBM, absolute loss, 100 trees"),
+                ]:
                     command = [sys.executable, __file__, str(arguments.folder), "--only", other]
                     text, seconds, cpu, peak = measured(command)
                     found = json.loads(text)["error"]
-                    print(f"{rows:>11} {name:<34} {'':>6} {seconds:>8.1f} {cpu:>8.1f} {peak / 1e6:>8.0f} {found:>8.4f}", flush=True)
+                    print(
+                        f"{rows:>11} {name:<34} {'':>6} {seconds:>8.1f} {cpu:>8.1f} {peak / 1e6:>8.0f} {found:>8.4f}",
+                        flush=True,
+                    )
         finally:
             shutil.rmtree(folder)
 

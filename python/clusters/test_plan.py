@@ -1,5 +1,8 @@
 """What all engines have in common."""
 
+import doctest
+import importlib
+
 import pyarrow as pa
 import pytest
 import robustard
@@ -51,3 +54,9 @@ def test_a_process_keeps_what_fits():
     assert reads == [0, 1, 0]
     keeper.partition("other", 0, read("other"))
     assert reads[-1] == "other"
+
+
+def test_docstrings():
+    for module in ("robustard.ray", "robustard.spark"):
+        result = doctest.testmod(importlib.import_module(module))
+        assert result.failed == 0 and result.attempted > 0, module
