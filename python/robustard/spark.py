@@ -84,6 +84,9 @@ class JointARD(Estimator, _Shared, DefaultParamsReadable, MLWritable):
         The column that says how often each row counts.
     checkpoint : str, optional
         Write how far the fit has come to this file, on the driver, after each pass; a fit that was killed goes on from it.
+    tasks : int, optional
+        How many tasks a pass is divided into: by default as many as Spark can run at once, where it says so, else one for each
+        partition. A task costs Spark a tenth of a second or two, whatever it does.
     predictionCol, stdCol, lowerCol, upperCol : str
         What `transform` adds; 'prediction', 'std', 'lower' and 'upper' by default.
     level : float, default=0.95
@@ -101,6 +104,8 @@ class JointARD(Estimator, _Shared, DefaultParamsReadable, MLWritable):
     target: Param[str] = Param(Params._dummy(), "target", "the column to predict")
     weightCol: Param[str] = Param(Params._dummy(), "weightCol", "the column that says how often each row counts")
     checkpoint: Param[str] = Param(Params._dummy(), "checkpoint", "the file that says how far a fit has come")
+
+    tasks: Param[int] = Param(Params._dummy(), "tasks", "how many tasks a pass is divided into")
 
     def __init__(self, **given: Any) -> None:
         super().__init__()
@@ -129,7 +134,7 @@ class JointARD(Estimator, _Shared, DefaultParamsReadable, MLWritable):
             "checkpoint": self.getOrDefault("checkpoint") if self.isDefined("checkpoint") else None,
         }
         estimator = robustard.JointARD(**settings)
-        with _Rows(dataset) as rows:
+        with _Rows(dataset, self.getOrDefault("tasks") if self.isDefined("tasks") else None) as rows:
             estimator.fit_partitions(rows.run, **given)
         model = JointARDModel(estimator)
         return self._copyValues(model)  # type: ignore[no-any-return]
@@ -143,8 +148,13 @@ for _name, _param in _SETTINGS.items():
 class _Rows:
     """The rows of a DataFrame, in partitions with numbers."""
 
-    def __init__(self, frame: DataFrame) -> None:
+    def __init__(self, frame: DataFrame, tasks: int | None) -> None:
+        if tasks is not None and tasks < 1:
+            raise ValueError(f"tasks is {tasks}; it must be at least 1")
         self._frame = frame
+        if tasks is None and hasattr(frame, "_jdf"):
+            tasks = frame.sparkSession.sparkContext.defaultParallelism
+        self._tasks = tasks
         self._fit = os.urandom(8).hex()
         self._numbers: list[int] | None = None
         self._packed: DataFrame | None = None
@@ -180,11 +190,12 @@ class _Rows:
         """What a fit asks, of all partitions."""
         if self._pieces is not None:
             count = len(self._pieces)
-            tasks = self._frame.sparkSession.range(0, count, 1, count)
+            tasks = self._frame.sparkSession.range(0, count, 1, min(self._tasks or count, count))
             work = _on_files(self._fit, dict(enumerate(self._pieces)), broadcast)
         else:
             assert self._packed is not None
-            count, tasks, work = 0, self._packed, _on_blobs(self._fit, broadcast)
+            tasks = self._packed if self._tasks is None else self._packed.coalesce(self._tasks)
+            count, work = 0, _on_blobs(self._fit, broadcast)
         found = {row["number"]: bytes(row["answer"]) for row in tasks.mapInArrow(work, _ANSWER).collect()}
         if self._numbers is None:
             self._numbers = sorted(found)
