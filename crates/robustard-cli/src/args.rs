@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
-    EncodeOptions, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, io_words, is_pipe,
-    load_model, read, read_sources, sources,
+    EncodeOptions, Existing, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, io_words,
+    is_pipe, load_model, read, read_sources, sources,
 };
 use serde_json::Value;
 
+use crate::output::{Plan, existing};
 use crate::{Outcome, Usage};
 
 /// How a table is read.
@@ -84,6 +85,11 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl StreamArguments {
+    /// Where the fit writes how far it has come.
+    pub fn checkpoint(&self) -> Option<&PathBuf> {
+        self.checkpoint.as_ref()
+    }
+
     /// What they mean.
     pub fn options(&self) -> StreamOptions {
         StreamOptions { memory: self.memory, cache: self.cache.clone(), checkpoint: self.checkpoint.clone() }
@@ -117,6 +123,16 @@ pub enum FittedData {
 }
 
 impl FittedTable {
+    /// What must not be written over.
+    pub fn plan(&self) -> Plan {
+        Plan::new(self.force).keeps("the model", [&self.model]).reads_table(&self.tables)
+    }
+
+    /// What becomes of files that are there.
+    pub fn existing(&self) -> Existing {
+        existing(self.force)
+    }
+
     /// Reads both; another table than the model's own is refused.
     pub fn open(&self) -> Outcome<FittedData> {
         let model = load_model(&self.model)?;
@@ -241,6 +257,11 @@ enum PresetArgument {
 }
 
 impl FitArguments {
+    /// The file of options.
+    pub fn settings(&self) -> Option<&PathBuf> {
+        self.engine.settings.as_ref()
+    }
+
     /// Holds everything, reading and learning included, to the threads asked for.
     pub fn limit_threads(&self) -> Outcome<()> {
         match self.engine.threads {

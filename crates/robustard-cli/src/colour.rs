@@ -1,7 +1,7 @@
 //! Colours, on a terminal only: what is printed through `anstream` loses them everywhere else.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
@@ -9,11 +9,6 @@ const HEADING: Style = AnsiColor::Cyan.on_default().bold();
 const BAR: Style = AnsiColor::Blue.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default();
-
-/// Prints a summary: the words at the start of a line are headings.
-pub fn print(text: &str) -> std::io::Result<()> {
-    anstream::stdout().lock().write_all(painted(text).as_bytes())
-}
 
 /// Says something on standard error; nothing is left to tell when that is gone.
 pub fn say(text: &str) {
@@ -27,7 +22,8 @@ pub fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{style}{rest}{style:#}{}", &text[rest.len()..]);
 }
 
-fn painted(text: &str) -> String {
+/// A summary: the words at the start of a line are headings.
+pub fn painted(text: &str) -> String {
     let mut out = String::with_capacity(2 * text.len());
     for line in text.split_inclusive('\n') {
         let heading = line.find(char::is_whitespace).filter(|end| *end > 0).unwrap_or(0);

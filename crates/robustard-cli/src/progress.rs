@@ -130,7 +130,7 @@ impl Shown {
 
     fn show(&mut self, done: f64, detail: String) {
         let stage = &self.stage;
-        self.bar.show(done, || format!("{stage}{detail} (Ctrl-C keeps what there is)"));
+        self.bar.show(done, || format!("{stage}{detail} (Ctrl-C ends it)"));
     }
 }
 

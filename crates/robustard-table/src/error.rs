@@ -1,6 +1,8 @@
 use robustard::suggestion;
 use thiserror::Error;
 
+use crate::output::OutputError;
+
 /// Why a table cannot be read, written or used.
 #[derive(Debug, Error)]
 #[allow(missing_docs)] // the fields are explained by the messages
@@ -38,6 +40,8 @@ pub enum TableError {
     ReadOnce { column: String },
     #[error("cannot write {path}: {reason}")]
     Write { path: String, reason: String },
+    #[error(transparent)]
+    Output(#[from] OutputError),
     #[error("{path} is empty; give a table with a header and at least one row")]
     Empty { path: String },
     #[error("{path} has no rows, only a header; give a table with at least one row")]

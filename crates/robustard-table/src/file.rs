@@ -15,8 +15,9 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::error::io_words;
+use crate::files::Existing;
 use crate::model::TableModel;
-use crate::write::write_whole;
+use crate::output::{OutputError, write_whole};
 
 const FORMAT: &str = "robustard";
 const VERSION: u32 = 4;
@@ -37,6 +38,9 @@ pub enum ModelFileError {
         /// What the system said.
         reason: String,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Something else.
     #[error("{path} is not a robustard model: {reason}")]
     Foreign {
@@ -85,10 +89,9 @@ struct Tensor {
     bytes: Vec<u8>,
 }
 
-/// Writes a model, whole or not at all.
+/// Writes a model, whole or not at all, in place of what has the name.
 pub fn save_model(model: &TableModel, path: &Path) -> Result<(), ModelFileError> {
-    let failed = |reason: String| ModelFileError::Io { action: "write", path: path.display().to_string(), reason };
-    write_whole(path, &model_to_bytes(model)?).map_err(|error| failed(io_words(&error)))
+    Ok(write_whole(path, &model_to_bytes(model)?, Existing::Replace)?)
 }
 
 /// What a model file holds.

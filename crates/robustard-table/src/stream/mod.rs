@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use robustard::{Control, Diagnostics, Progress, Recipe, Stage, StreamTask};
 use sha2::{Digest, Sha256};
 
-use self::cache::{Cache, CacheWriter, clean};
+use self::cache::{Cache, CacheWriter};
 use self::checkpoint::Checkpoint;
 pub use self::partitions::{Run, fit_partitions, partial_sums};
 pub use self::pieces::{Batches, Input};
@@ -27,7 +27,9 @@ use self::sources::memory_needed;
 pub use self::sources::{Source, is_pipe, sources};
 use crate::encode::{EncodeOptions, Encoder, median};
 use crate::error::{TableError, io_words};
+use crate::files;
 use crate::model::{ModelError, TableModel};
+use crate::output::make_output_folder;
 use crate::read::{ReadOptions, read};
 use crate::table::Table;
 
@@ -171,9 +173,9 @@ pub fn fit_stream(
         },
         Some(&mut show_rows),
     )?;
-    if let Some(path) = &options.checkpoint {
+    if let Some(path) = options.checkpoint.as_ref().filter(|_| !control.is_stopped()) {
         // There is nothing to go on with.
-        let _ = std::fs::remove_file(path);
+        let _ = files::remove(path);
     }
     input.files().iter().try_for_each(Source::check)?;
     let suspicious: Vec<u64> =
@@ -256,12 +258,8 @@ fn cached(
     }
     let folder = match &options.cache {
         Some(folder) => {
-            let failed = |error: std::io::Error| TableError::Write {
-                path: folder.display().to_string(),
-                reason: io_words(&error),
-            };
-            std::fs::create_dir_all(folder).map_err(failed)?;
-            clean(folder);
+            make_output_folder(folder).map_err(TableError::from)?;
+            files::clean(folder);
             folder.clone()
         }
         None => std::env::temp_dir(),
@@ -271,7 +269,7 @@ fn cached(
     let mut text: Vec<String> = Vec::new();
     loop {
         // Without a name, so that nothing is left behind whatever happens.
-        let file = tempfile::tempfile_in(&folder).map_err(failed)?;
+        let file = files::unnamed(&folder).map_err(failed)?;
         let shown = folder.join("(temporary cache)");
         let files = input.files().len().max(1);
         let tell = |rows: u64, source: usize| {
