@@ -8,8 +8,8 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
-    EncodeOptions, Existing, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, io_words,
-    is_pipe, load_model, read, read_sources, sources,
+    EncodeOptions, Existing, Header, Kind, Limits, Missing, ReadOptions, Source, StreamOptions, Table, TableModel,
+    io_words, is_pipe, load_model, read, read_sources, sources,
 };
 use serde_json::Value;
 
@@ -54,7 +54,7 @@ impl TableArguments {
             HeaderArgument::No => Header::No,
         };
         let text_columns = names.into_iter().cloned().collect();
-        ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns }
+        ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns, ..ReadOptions::default() }
     }
 }
 
@@ -62,8 +62,8 @@ impl TableArguments {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Tables larger than memory")]
 pub struct StreamArguments {
-    /// Memory that a fit may take, such as 2GB; larger tables are read in pieces and fitted by passes over a cache on disk [default:
-    /// half of what is free]
+    /// Memory that a fit may take, such as 2GB; larger tables are read in pieces and fitted by passes over a cache on disk, and what
+    /// cannot be is refused [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     /// Keep the cache in this folder, for the next fit of the same files [default: a temporary file]
@@ -85,6 +85,11 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl StreamArguments {
+    /// Bytes that may be used, if they are given.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
     /// Where the fit writes how far it has come.
     pub fn checkpoint(&self) -> Option<&PathBuf> {
         self.checkpoint.as_ref()
@@ -181,6 +186,9 @@ pub struct FitArguments {
     /// How often each row counts
     #[arg(long, value_name = "COL")]
     weights: Option<String>,
+    /// Levels that a column of --categorical may have, each of which is a feature
+    #[arg(long, value_name = "N", default_value_t = Limits::default().levels)]
+    most_levels: usize,
     /// Names the rows in outputs
     #[arg(long, value_name = "COL")]
     pub id: Option<String>,
@@ -280,6 +288,7 @@ impl FitArguments {
             id: self.id.clone(),
             missing: self.missing,
             strict: self.strict,
+            limits: Limits { levels: self.most_levels, ..Limits::default() },
             ..EncodeOptions::new(&self.target)
         }
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use robustard_report::visible;
 
 const HEADING: Style = AnsiColor::Cyan.on_default().bold();
 const BAR: Style = AnsiColor::Blue.on_default();
@@ -13,7 +14,7 @@ const NOTE: Style = AnsiColor::Yellow.on_default();
 /// Says something on standard error; nothing is left to tell when that is gone.
 pub fn say(text: &str) {
     // Text from a table could hold codes that a terminal obeys.
-    let text: String = text.chars().map(|c| if c.is_control() && c != '\n' { '·' } else { c }).collect();
+    let text = visible(text);
     let (style, rest) = match text.split_once(": ") {
         Some(("error", _)) => (ERROR, "error"),
         Some(("note", _)) => (NOTE, "note"),

@@ -10,8 +10,8 @@ use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
 use robustard_table::{
-    Fitted, Input, ReadOptions, Sealed, StreamedFit, Table, TableModel, TableWriter, fit_stream, is_pipe, is_stdout,
-    model_to_bytes, publish, read, read_sources, row_table, rows_of, sealed, sources,
+    EncodeOptions, Fitted, Input, ReadOptions, Sealed, StreamedFit, Table, TableError, TableModel, TableWriter,
+    fit_stream, is_pipe, is_stdout, model_to_bytes, publish, read, read_sources, row_table, rows_of, sealed, sources,
 };
 
 use crate::args::{FitArguments, StreamArguments, TableArguments};
@@ -96,22 +96,19 @@ impl Fit {
         self.fitting.limit_threads()?;
         let recipe = self.fitting.recipe()?;
         let started = Instant::now();
-        let reading = self.reading.options(&self.fitting.id);
+        let mut reading = self.reading.options(&self.fitting.id);
+        reading.limits.memory = self.streaming.memory();
         let control = control(self.quiet, recipe.settings().tolerance)?;
         let mut done = match self.sources()? {
             Some(sources) if self.streaming.options().streams(&sources) => {
                 self.stream(&sources, &reading, &recipe, &control)?
             }
-            sources => {
-                let table = match sources {
-                    Some(sources) => read_sources(&sources, &reading)?,
-                    None => read(&self.tables[0], &reading)?,
-                };
-                let reading = Some(started.elapsed());
-                let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
-                let (rows, columns) = (table.row_count(), table.names().len());
-                Done { model, table, rows, columns, notes, reading, row_file: None }
-            }
+            Some(sources) => match read_sources(&sources, &reading) {
+                // It was packed smaller than it looked.
+                Err(TableError::TooLarge { .. }) => self.stream(&sources, &reading, &recipe, &control)?,
+                table => self.fit_table(table?, started.elapsed(), &recipe, &control)?,
+            },
+            None => self.fit_table(read(&self.tables[0], &reading)?, started.elapsed(), &recipe, &control)?,
         };
         let outputs = self.write(&mut done, &control)?;
         drop(control);
@@ -192,6 +189,20 @@ impl Fit {
         }
     }
 
+    /// What is fitted, and how much memory that may take.
+    fn columns(&self) -> EncodeOptions {
+        let mut columns = self.fitting.columns();
+        columns.limits.memory = self.streaming.memory();
+        columns
+    }
+
+    /// Fits a table in memory.
+    fn fit_table(&self, table: Table, reading: Duration, recipe: &Recipe, control: &Control) -> Outcome<Done> {
+        let Fitted { model, notes } = TableModel::fit(&table, &self.columns(), recipe, control)?;
+        let (rows, columns) = (table.row_count(), table.names().len());
+        Ok(Done { model, table, rows, columns, notes, reading: Some(reading), row_file: None })
+    }
+
     /// Fits by passes over a cache, and writes the rows in the last one.
     fn stream(
         &self,
@@ -213,7 +224,7 @@ impl Fit {
             None => Ok(()),
         };
         let options = self.streaming.options();
-        let columns = self.fitting.columns();
+        let columns = self.columns();
         let fit =
             fit_stream(Input::Files(sources), reading, &columns, recipe, control, &options, Some(&mut write_rows))?;
         let row_file = rows.map(TableWriter::seal).transpose()?;

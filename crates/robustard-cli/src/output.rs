@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use robustard_report::visible;
 use robustard_table::{
     Existing, FileId, OutputError, Table, TableWriter, check_output, check_output_folder, is_stdout, publish, sealed,
     sources,
@@ -103,14 +104,14 @@ pub fn write_table(table: &Table, path: &Path, existing: Existing) -> Outcome<()
     Ok(writer.finish()?)
 }
 
-/// Prints a result on standard output, all of it.
+/// Prints words or JSON on standard output, all of it.
 pub fn print(text: &str) -> Outcome<()> {
-    Ok(publish(vec![sealed(Path::new("-"), text.as_bytes(), Existing::Keep)?])?)
+    Ok(publish(vec![sealed(Path::new("-"), visible(text).as_bytes(), Existing::Keep)?])?)
 }
 
 /// Prints a summary, with colours on a terminal.
 pub fn print_summary(text: &str) -> Outcome<()> {
     let mut out = anstream::stdout().lock();
-    let printed = out.write_all(crate::colour::painted(text).as_bytes()).and_then(|()| out.flush());
+    let printed = out.write_all(crate::colour::painted(&visible(text)).as_bytes()).and_then(|()| out.flush());
     printed.map_err(|error| OutputError { path: "-".into(), error }.into())
 }

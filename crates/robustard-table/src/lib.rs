@@ -12,8 +12,10 @@ mod fields;
 mod file;
 mod files;
 mod format;
+mod limits;
 mod model;
 mod output;
+mod packed;
 mod read;
 pub mod samples;
 mod stream;
@@ -27,6 +29,7 @@ pub use error::{TableError, io_words};
 pub use file::{ModelFileError, load_model, model_from_bytes, model_to_bytes, save_model};
 pub use files::Existing;
 pub use format::{Compression, Format, Kind};
+pub use limits::Limits;
 pub use model::{
     Fingerprint, Fitted, ModelError, RowGrounds, TableData, TableExplanation, TableMeans, TableModel, TablePrediction,
 };

@@ -13,7 +13,7 @@ mod sources;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use robustard::{Control, Diagnostics, Progress, Recipe, Stage, StreamTask};
+use robustard::{Control, Diagnostics, Progress, Recipe, SAMPLE_ROWS, Stage, StreamTask};
 use sha2::{Digest, Sha256};
 
 use self::cache::{Cache, CacheWriter};
@@ -28,6 +28,7 @@ pub use self::sources::{Source, is_pipe, sources};
 use crate::encode::{EncodeOptions, Encoder, median};
 use crate::error::{TableError, io_words};
 use crate::files;
+use crate::limits::{Limits, free_memory};
 use crate::model::{ModelError, TableModel};
 use crate::output::make_output_folder;
 use crate::read::{ReadOptions, read};
@@ -50,13 +51,6 @@ impl StreamOptions {
         let limit = self.memory.or_else(|| free_memory().map(|free| free / 2));
         self.cache.is_some() || self.checkpoint.is_some() || limit.is_some_and(|limit| memory_needed(sources) > limit)
     }
-}
-
-/// Bytes that are free, if the system says so.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| 1024 * kibibytes)
 }
 
 /// What a streamed fit gives back.
@@ -137,6 +131,7 @@ pub fn fit_stream(
     control.tell(Progress::Stage(&Stage::Reading));
     let (cache, scan) = cached(input, reading, columns, options, &task, control)?;
     let encoder = encoder(&cache, &scan, columns)?;
+    columns.limits.check_fit(SAMPLE_ROWS.min(usize::try_from(scan.rows).unwrap_or(usize::MAX)), encoder.width())?;
     let mut rows = CachedRows::new(cache, &scan, &encoder);
     let Looked { moments, sample, drawn, fingerprint, without_weight, with_missing } =
         control.run(|| rows.look(&encoder, recipe.seed(), control))?;
@@ -234,7 +229,7 @@ fn fingerprint(input: Input<'_>, reading: &ReadOptions, columns: &EncodeOptions)
     let parts = [
         serde_json::to_string(&whole).unwrap_or_default(),
         serde_json::to_string(columns).unwrap_or_default(),
-        format!("{reading:?} {}", env!("CARGO_PKG_VERSION")),
+        format!("{:?} {}", ReadOptions { limits: Limits::default(), ..reading.clone() }, env!("CARGO_PKG_VERSION")),
     ];
     let digest = Sha256::digest(parts.join("\n"));
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
