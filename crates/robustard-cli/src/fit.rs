@@ -98,17 +98,22 @@ impl Fit {
         let started = Instant::now();
         let mut reading = self.reading.options(&self.fitting.id);
         reading.limits.memory = self.streaming.memory();
-        let control = control(self.quiet, recipe.settings().tolerance)?;
-        let mut done = match self.sources()? {
-            Some(sources) if self.streaming.options().streams(&sources) => {
-                self.stream(&sources, &reading, &recipe, &control)?
-            }
-            Some(sources) => match read_sources(&sources, &reading) {
+        let sources = self.sources()?;
+        let table = match &sources {
+            Some(sources) if self.streaming.options().streams(sources) => None,
+            Some(sources) => match read_sources(sources, &reading) {
                 // It was packed smaller than it looked.
-                Err(TableError::TooLarge { .. }) => self.stream(&sources, &reading, &recipe, &control)?,
-                table => self.fit_table(table?, started.elapsed(), &recipe, &control)?,
+                Err(TableError::TooLarge { .. }) => None,
+                table => Some(table?),
             },
-            None => self.fit_table(read(&self.tables[0], &reading)?, started.elapsed(), &recipe, &control)?,
+            None => Some(read(&self.tables[0], &reading)?),
+        };
+        let time = started.elapsed();
+        // Until here Ctrl-C ends everything at once.
+        let control = control(self.quiet, recipe.settings().tolerance)?;
+        let mut done = match (table, &sources) {
+            (Some(table), _) => self.fit_table(table, time, &recipe, &control)?,
+            (None, sources) => self.stream(sources.as_deref().unwrap_or_default(), &reading, &recipe, &control)?,
         };
         let outputs = self.write(&mut done, &control)?;
         drop(control);

@@ -293,3 +293,59 @@ fn folders_of_outputs_are_checked_before_the_fit() {
     }
     assert_eq!(folder.names(), ["folder", "houses.csv"]);
 }
+
+/// Names can hold codes that a terminal obeys, and characters that turn the direction of text.
+#[test]
+fn hidden_characters_are_written_out_everywhere() {
+    let folder = Folder::new("hidden");
+    let names = ["a\u{1b}[31mred", "b\u{202e}exe"];
+    let rows: String = (0..40).map(|k| format!("{},{},{}\n", k % 7, k % 5, 2 * (k % 7) + k % 3)).collect();
+    folder.file("t.csv", format!("{},{},y\n{rows}", names[0], names[1]));
+    let command = ["fit", "t.csv", "--target", "y", "--features", "linear", "--save", "m", "--figures", "figures"];
+    let fit = folder.run(&command);
+    let json = folder.run(&["fit", "t.csv", "--target", "y", "--features", "linear", "--json"]);
+    let explained = folder.run(&["explain", "m.model", "t.csv", "--row", "3"]);
+    let unknown = folder.run(&["fit", "t.csv", "--target", "z"]);
+    assert_eq!(code(&unknown), Some(1));
+    let drawn: String = std::fs::read_dir(folder.path("figures"))
+        .unwrap()
+        .map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(drawn.contains("<svg") && !drawn.contains(['\u{1b}', '\u{202e}']));
+    let shown =
+        [text(&fit.stdout), text(&json.stdout), text(&explained.stdout), text(&unknown.stderr), folder.read("m.html")];
+    for (place, shown) in shown.iter().enumerate() {
+        assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{place}");
+        assert!(shown.contains("\\u001b[31mred") && shown.contains("\\u202eexe"), "{place}: {shown}");
+    }
+    // For programs they are what they are.
+    let value: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let columns = value["effects"]["columns"].as_array().unwrap();
+    assert!(names.iter().all(|name| columns.iter().any(|column| column["name"] == *name)), "{columns:?}");
+}
+
+/// Nothing in a model or in rows depends on when they were made.
+#[test]
+fn equal_fits_write_equal_files() {
+    let folder = folder("equal");
+    for name in ["a", "b"] {
+        assert_eq!(code(&folder.run(&[&FIT[..], &["--save", name, "--quiet"]].concat())), Some(0));
+    }
+    assert_eq!(folder.bytes("a.model"), folder.bytes("b.model"));
+    assert_eq!(folder.bytes("a-rows.csv"), folder.bytes("b-rows.csv"));
+}
+
+/// Whole numbers that a double cannot tell apart are those of the training rows.
+#[test]
+fn large_whole_numbers_are_not_outside_the_range() {
+    let folder = Folder::new("large-numbers");
+    let rows: String = (0..60)
+        .map(|k: i64| format!("{},{}\n", 9_007_199_254_740_993 + 7 * ((k * 37) % 60), (k * 37) % 60 + k % 5))
+        .collect();
+    folder.file("t.csv", format!("x,y\n{rows}"));
+    assert!(
+        folder.run(&["fit", "t.csv", "--target", "y", "--features", "smooth", "-o", "m", "--quiet"]).status.success()
+    );
+    let predicted = folder.run(&["predict", "m", "t.csv", "-o", "p.csv"]);
+    assert_eq!((code(&predicted), text(&predicted.stderr)), (Some(0), String::new()));
+}

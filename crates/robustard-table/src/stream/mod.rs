@@ -131,7 +131,8 @@ pub fn fit_stream(
     control.tell(Progress::Stage(&Stage::Reading));
     let (cache, scan) = cached(input, reading, columns, options, &task, control)?;
     let encoder = encoder(&cache, &scan, columns)?;
-    columns.limits.check_fit(SAMPLE_ROWS.min(usize::try_from(scan.rows).unwrap_or(usize::MAX)), encoder.width())?;
+    // Few bytes may be a way to ask for passes: what these need has to be free.
+    Limits::default().check_fit(SAMPLE_ROWS.min(usize::try_from(scan.rows).unwrap_or(usize::MAX)), encoder.width())?;
     let mut rows = CachedRows::new(cache, &scan, &encoder);
     let Looked { moments, sample, drawn, fingerprint, without_weight, with_missing } =
         control.run(|| rows.look(&encoder, recipe.seed(), control))?;
