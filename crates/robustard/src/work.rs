@@ -27,7 +27,7 @@ use crate::learn::{Effort, Relevance, relevance};
 use crate::moments::Moments;
 use crate::range::Range;
 use crate::recipe::{IntervalRows, Recipe};
-use crate::scaling::{Standardizer, typing_errors};
+use crate::scaling::{Standardizer, typing_errors_of_target};
 use crate::target::{TargetScale, TargetTransform};
 use crate::widths::{self, Widths};
 
