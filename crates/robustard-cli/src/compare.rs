@@ -64,6 +64,7 @@ impl Compare {
         self.fitting.limit_threads()?;
         let (recipe, columns) = (self.fitting.recipe()?, self.fitting.columns());
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
+        columns.limits.check_fit(table.row_count(), table.names().len())?;
         let mut methods = self.recipes(&recipe)?;
         let folds = self.folds(&table, &columns)?;
         methods.extend(self.baselines(table.row_count())?);

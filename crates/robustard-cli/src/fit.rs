@@ -10,8 +10,9 @@ use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
 use robustard_table::{
-    EncodeOptions, Fitted, Input, ReadOptions, Sealed, StreamedFit, Table, TableError, TableModel, TableWriter,
-    fit_stream, is_pipe, is_stdout, model_to_bytes, publish, read, read_sources, row_table, rows_of, sealed, sources,
+    EncodeOptions, Fitted, Input, ModelError, ReadOptions, Sealed, StreamedFit, Table, TableError, TableModel,
+    TableWriter, fit_stream, is_pipe, is_stdout, model_to_bytes, publish, read, read_sources, row_table, rows_of,
+    sealed, sources,
 };
 
 use crate::args::{FitArguments, StreamArguments, TableArguments};
@@ -19,10 +20,10 @@ use crate::colour::say;
 use crate::effects::what_matters;
 use crate::json::Summary;
 use crate::output::{self, Plan, check_figures, existing};
-use crate::progress::control;
+use crate::progress::{begin_what_is_not_kept, begin_writing, control};
 use crate::report::{Pages, Written, source_name};
 use crate::text::{clipped, padded, wrapped};
-use crate::{Ending, Outcome, Usage};
+use crate::{Ending, NOTHING_WRITTEN, Outcome, Usage};
 
 /// Rows shown in the summary.
 const MOST_ROWS: usize = 10;
@@ -111,9 +112,17 @@ impl Fit {
         let time = started.elapsed();
         // Until here Ctrl-C ends everything at once.
         let control = control(self.quiet, recipe.settings().tolerance)?;
-        let mut done = match (table, &sources) {
-            (Some(table), _) => self.fit_table(table, time, &recipe, &control)?,
-            (None, sources) => self.stream(sources.as_deref().unwrap_or_default(), &reading, &recipe, &control)?,
+        if !self.save_interrupted {
+            begin_what_is_not_kept();
+        }
+        let fitted = table.map(|table| self.fit_table(table, time, &recipe, &control));
+        let mut done = match (fitted, &sources) {
+            // It takes more than the sizes of the files let expect.
+            (None | Some(Err(ModelError::Table(TableError::Memory { .. }))), Some(sources)) => {
+                self.stream(sources, &reading, &recipe, &control)?
+            }
+            (Some(fitted), _) => fitted?,
+            (None, None) => return Err("there is no table".into()),
         };
         let outputs = self.write(&mut done, &control)?;
         drop(control);
@@ -140,13 +149,17 @@ impl Fit {
             output::print_summary(&text)?;
         }
         if !outputs.are_written {
-            say("interrupted: nothing is written; --save-interrupted writes the model so far");
+            say(&format!("{NOTHING_WRITTEN}; --save-interrupted writes the model so far"));
         }
         Ok(ending)
     }
 
     /// Writes what is asked for: all of it or, if something fails or Ctrl-C has ended the fit, nothing.
     fn write(&self, done: &mut Done, control: &Control) -> Outcome<Outputs> {
+        if !self.quiet {
+            // The summary needs them: what takes long comes before anything is written.
+            done.model.regression().effects();
+        }
         let is_over = || control.is_stopped() && !self.save_interrupted;
         let name = source_name(Path::new(&self.name()));
         let source = Source { name: &name, reading: done.reading };
@@ -154,6 +167,7 @@ impl Fit {
         let pages = self.pages();
         let report =
             if is_over() { Written::default() } else { pages.write(&done.model, &done.table, source, control)? };
+        begin_writing();
         let page = (!report.words.is_empty()).then(|| started.elapsed());
         let mut files = report.files;
         if !is_over() {
@@ -202,7 +216,13 @@ impl Fit {
     }
 
     /// Fits a table in memory.
-    fn fit_table(&self, table: Table, reading: Duration, recipe: &Recipe, control: &Control) -> Outcome<Done> {
+    fn fit_table(
+        &self,
+        table: Table,
+        reading: Duration,
+        recipe: &Recipe,
+        control: &Control,
+    ) -> Result<Done, ModelError> {
         let Fitted { model, notes } = TableModel::fit(&table, &self.columns(), recipe, control)?;
         let (rows, columns) = (table.row_count(), table.names().len());
         Ok(Done { model, table, rows, columns, notes, reading: Some(reading), row_file: None })
@@ -222,6 +242,7 @@ impl Fit {
             );
         }
         let create = |path| TableWriter::create(path, existing(self.force));
+        begin_writing();
         let mut rows = self.rows.as_deref().map(create).transpose()?;
         let id = self.fitting.id.as_deref();
         let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| match &mut rows {

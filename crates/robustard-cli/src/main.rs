@@ -86,6 +86,8 @@ impl Error for Usage {}
 
 /// The exit code of a command that Ctrl-C has ended, as shells have it.
 const INTERRUPTED: u8 = 130;
+/// What is said then.
+const NOTHING_WRITTEN: &str = "interrupted: nothing is written";
 
 /// How a command ended when nothing went wrong.
 enum Ending {
@@ -126,7 +128,7 @@ fn main() -> ExitCode {
         // A closed pipe (`robustard demo | head`) is the reader's choice, not a failure.
         Err(error) if output_error(&*error).is_some_and(OutputError::is_closed_stdout) => ExitCode::SUCCESS,
         Err(error) if is_stopped(&*error) => {
-            say("interrupted: nothing is written");
+            say(NOTHING_WRITTEN);
             ExitCode::from(INTERRUPTED)
         }
         Err(error) => {

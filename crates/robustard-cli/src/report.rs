@@ -11,7 +11,7 @@ use robustard_table::{Existing, Sealed, Table, TableModel, make_output_folder, p
 use crate::args::FittedTable;
 use crate::colour::say;
 use crate::output::check_figures;
-use crate::progress::control;
+use crate::progress::{begin_what_is_not_kept, begin_writing, control};
 use crate::{Ending, Outcome};
 
 /// Options of `report`.
@@ -43,6 +43,7 @@ impl ReportCommand {
         let source = Source { name: &name, reading: Some(started.elapsed()) };
         let pages = Pages { page: Some(&self.output), figures: self.figures.as_deref(), existing: self.of.existing() };
         let control = control(self.of.quiet, model.regression().settings().tolerance)?;
+        begin_what_is_not_kept();
         let Written { words, files } = pages.write(&model, &table, source, &control)?;
         if control.is_stopped() {
             return Err(robustard::Error::Stopped.into());
@@ -92,6 +93,7 @@ impl Pages<'_> {
             return Ok(written);
         }
         let report = Report::new(model, table, source, control)?;
+        begin_writing();
         if let Some(folder) = self.figures {
             make_output_folder(folder)?;
             for figure in report.figures() {

@@ -65,9 +65,13 @@ fn an_interrupted_fit_writes_nothing() {
     assert_eq!(code(&output), Some(130), "{}", text(&output.stderr));
     assert_eq!(folder.read("m"), "the model before");
     assert_eq!(folder.names(), ["houses.csv", "m"]);
-    assert!(text(&output.stderr).contains("--save-interrupted"), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("interrupted: this is the model so far"), "{}", text(&output.stdout));
-    assert!(!text(&output.stdout).contains("Wrote"), "{}", text(&output.stdout));
+    assert!(text(&output.stderr).contains("interrupted: nothing is written"), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+    // Fits by passes end between two blocks of rows.
+    let passes = interrupted(&folder, &["--memory", "1KB", "--rows", "rows.csv", "--checkpoint", "checkpoint"]);
+    assert_eq!(code(&passes), Some(130), "{}", text(&passes.stderr));
+    assert!(text(&passes.stderr).contains("nothing is written"), "{}", text(&passes.stderr));
+    assert!(!folder.names().contains(&"rows.csv".to_owned()), "{:?}", folder.names());
     let json = interrupted(&folder, &["--json"]);
     assert_eq!((code(&json), text(&json.stdout)), (Some(130), String::new()));
 }

@@ -14,8 +14,13 @@ const MOST_COLUMNS: usize = 200_000;
 const MOST_LEVELS: usize = 1000;
 /// Bytes of memory for each byte of text: the text, the table, the numbers made of it and what is worked out for each row.
 pub(crate) const BYTES_PER_BYTE: u64 = 4;
-/// Copies of the numbers that are fitted, and squares of the smaller of their two sides that a fit holds.
+/// The same of text that was packed or comes through a pipe, so that nothing else is known of it: a number of one digit, and a delimiter,
+/// becomes one of eight bytes, in the rows as they are read, in the table and among the numbers that are fitted.
+const BYTES_PER_UNKNOWN_BYTE: u64 = 12;
+/// Copies of the numbers that are fitted, numbers that are worked out for each row, and squares of the smaller of the two sides of the
+/// table that a fit holds.
 const COPIES: u64 = 3;
+const NUMBERS_PER_ROW: u64 = 24;
 const SQUARES: u64 = 4;
 
 /// The most that is read and fitted. An error names the one that a table goes beyond.
@@ -39,15 +44,15 @@ impl Default for Limits {
 impl Limits {
     /// Bytes that a table may have as text, unpacked.
     pub(crate) fn text(&self) -> u64 {
-        let memory = self.memory.or_else(|| free_memory().map(|free| free / 2));
-        memory.map_or(u64::MAX, |memory| memory / BYTES_PER_BYTE)
+        self.memory.or_else(free_memory).map_or(u64::MAX, |memory| memory / BYTES_PER_UNKNOWN_BYTE)
     }
 
     /// Refuses a fit of so many rows and features that would take more memory than there is.
-    pub(crate) fn check_fit(&self, rows: usize, features: usize) -> Result<(), TableError> {
+    pub fn check_fit(&self, rows: usize, features: usize) -> Result<(), TableError> {
         let Some(memory) = self.memory.or_else(free_memory) else { return Ok(()) };
         let (rows, features) = (rows as u64, features as u64);
-        let numbers = rows.saturating_mul(features).saturating_mul(COPIES);
+        let per_row = features.saturating_mul(COPIES).saturating_add(NUMBERS_PER_ROW);
+        let numbers = rows.saturating_mul(per_row);
         let squares = rows.min(features).saturating_mul(rows.min(features)).saturating_mul(SQUARES);
         let needed = numbers.saturating_add(squares).saturating_mul(size_of::<f64>() as u64);
         if needed <= memory {
@@ -132,9 +137,9 @@ mod tests {
     #[test]
     fn fits_that_are_too_large_say_what_they_take() {
         let limits = Limits { memory: Some(1_000_000), ..Limits::default() };
-        assert!(limits.check_fit(1000, 10).is_ok());
+        assert!(limits.check_fit(1000, 10).is_ok() && limits.check_fit(10_000, 10).is_err());
         let message = limits.check_fit(1000, 1000).unwrap_err().to_string();
-        for part in ["1000 rows", "1000 features", "56.0 MB", "1.0 MB", "--memory"] {
+        for part in ["1000 rows", "1000 features", "56.2 MB", "1.0 MB", "--memory"] {
             assert!(message.contains(part), "{message}");
         }
         assert!(Limits::default().check_fit(usize::MAX, usize::MAX).is_err() || free_memory().is_none());

