@@ -221,7 +221,7 @@ class Core(Data):
         given = self._categories()
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, np.empty((rows, 1)), dtype=np.float64)
+            weights = _check_sample_weight(_frames.unmasked(sample_weight), np.empty((rows, 1)), dtype=np.float64)
             if not weights.any():
                 raise ValueError("all sample weights are zero; at least one row has to count")
             weights = None if (weights == 1).all() else weights
@@ -612,7 +612,7 @@ class Core(Data):
         >>> JointARD().fit(X, y).score(X, y) > 0.99
         True
         """
-        predicted, actual = self.predict(X), np.asarray(y, dtype=np.float64).reshape(-1)
+        predicted, actual = self.predict(X), np.asarray(_frames.unmasked(y), dtype=np.float64).reshape(-1)
         known = np.isfinite(predicted) & np.isfinite(actual)
         if getattr(self, "missing", "error") != "drop" or known.all():
             return float(r2_score(y, predicted, sample_weight=sample_weight))

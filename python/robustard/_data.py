@@ -51,6 +51,7 @@ class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _inputs(self, X: Any, reset: bool) -> tuple[Any, _frames.Kind | None, list[str]]:
         """The inputs, checked as scikit-learn does, with the names that the engine knows them by."""
+        X = _frames.unmasked(X)
         kind = _frames.kind_of(X)
         if kind is not None:
             X = _frames.as_table(X, kind)
@@ -112,7 +113,7 @@ class Data(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             # As for the inputs, the engine refuses what is not finite.
             return y, self._free_name("y")
         name = getattr(y, "name", None)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_frames.unmasked(y), warn=True)
         finite = "allow-nan" if getattr(self, "missing", "error") == "drop" else True
         y = check_array(
             y, ensure_2d=False, dtype=np.float64, input_name="y", ensure_min_samples=0, ensure_all_finite=finite

@@ -14,6 +14,15 @@ from ._robustard import Frame
 Kind = Literal["pandas", "polars", "pyarrow", "arrow"]
 
 
+def unmasked(values: Any) -> Any:
+    """Masked values as missing ones: NumPy drops a mask, and what is under it would count as data."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    return np.ma.filled(values.astype(np.float64), np.nan)
+
+
 def kind_of(X: Any) -> Kind | None:
     """What data frame this is, or None for arrays and the like."""
     if type(X) is np.ndarray:

@@ -214,3 +214,23 @@ def test_nothing_that_is_given_is_changed(line):
     before = X.copy(), y.copy()
     JointARD(features="smooth").fit(X, y).predict(X)
     assert (before[0] == X).all() and (y == before[1]).all()
+
+
+def test_masked_values_are_missing(line):
+    X, y = line
+    masked = np.ma.masked_array(X.copy(), mask=np.zeros(X.shape, dtype=bool))
+    assert (linear().fit(masked, y).predict(masked) == linear().fit(X, y).predict(X)).all()
+    # What is under a mask is no data.
+    masked[3, 0] = 1e6
+    masked[3, 0] = np.ma.masked
+    with pytest.raises(ValueError, match="NaN"):
+        linear().fit(masked, y)
+    with pytest.warns(UserWarning, match="1 row"):
+        dropped = JointARD(features="linear", missing="drop").fit(masked, y)
+    others = np.arange(len(y)) != 3
+    assert np.allclose(dropped.coef_, linear().fit(X[others], y[others]).coef_, rtol=1e-6)
+    targets = np.ma.masked_array(y.copy(), mask=~others)
+    with pytest.raises(ValueError, match="NaN"):
+        linear().fit(X, targets)
+    with pytest.raises(ValueError, match="NaN"):
+        dropped.set_params(missing="error").fit(X, y).predict(masked)

@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use robustard::features::{FeatureKind, Lengthscale};
 use robustard::{Choice, Noise, Options, Preset, Recipe, SolverKind, TargetTransform};
 use robustard_table::{
-    EncodeOptions, Header, Kind, Missing, ReadOptions, Source, StreamOptions, Table, TableModel, io_words, is_pipe,
-    load_model, read, read_sources, sources,
+    EncodeOptions, Existing, Header, Kind, Limits, Missing, ReadOptions, Source, StreamOptions, Table, TableModel,
+    io_words, is_pipe, load_model, read, read_sources, sources,
 };
 use serde_json::Value;
 
+use crate::output::{Plan, existing};
 use crate::{Outcome, Usage};
 
 /// How a table is read.
@@ -53,7 +54,7 @@ impl TableArguments {
             HeaderArgument::No => Header::No,
         };
         let text_columns = names.into_iter().cloned().collect();
-        ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns }
+        ReadOptions { kind: self.format, delimiter: self.delimiter, header, text_columns, ..ReadOptions::default() }
     }
 }
 
@@ -61,8 +62,8 @@ impl TableArguments {
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Tables larger than memory")]
 pub struct StreamArguments {
-    /// Memory that a fit may take, such as 2GB; larger tables are read in pieces and fitted by passes over a cache on disk [default:
-    /// half of what is free]
+    /// Memory that a fit may take, such as 2GB; larger tables are read in pieces and fitted by passes over a cache on disk, and what
+    /// cannot be is refused [default: half of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     /// Keep the cache in this folder, for the next fit of the same files [default: a temporary file]
@@ -84,6 +85,16 @@ fn size(text: &str) -> Result<u64, String> {
 }
 
 impl StreamArguments {
+    /// Bytes that may be used, if they are given.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory
+    }
+
+    /// Where the fit writes how far it has come.
+    pub fn checkpoint(&self) -> Option<&PathBuf> {
+        self.checkpoint.as_ref()
+    }
+
     /// What they mean.
     pub fn options(&self) -> StreamOptions {
         StreamOptions { memory: self.memory, cache: self.cache.clone(), checkpoint: self.checkpoint.clone() }
@@ -117,6 +128,16 @@ pub enum FittedData {
 }
 
 impl FittedTable {
+    /// What must not be written over.
+    pub fn plan(&self) -> Plan {
+        Plan::new(self.force).keeps("the model", [&self.model]).reads_table(&self.tables)
+    }
+
+    /// What becomes of files that are there.
+    pub fn existing(&self) -> Existing {
+        existing(self.force)
+    }
+
     /// Reads both; another table than the model's own is refused.
     pub fn open(&self) -> Outcome<FittedData> {
         let model = load_model(&self.model)?;
@@ -165,6 +186,9 @@ pub struct FitArguments {
     /// How often each row counts
     #[arg(long, value_name = "COL")]
     weights: Option<String>,
+    /// Levels that a column of --categorical may have, each of which is a feature
+    #[arg(long, value_name = "N", default_value_t = Limits::default().levels)]
+    most_levels: usize,
     /// Names the rows in outputs
     #[arg(long, value_name = "COL")]
     pub id: Option<String>,
@@ -241,6 +265,11 @@ enum PresetArgument {
 }
 
 impl FitArguments {
+    /// The file of options.
+    pub fn settings(&self) -> Option<&PathBuf> {
+        self.engine.settings.as_ref()
+    }
+
     /// Holds everything, reading and learning included, to the threads asked for.
     pub fn limit_threads(&self) -> Outcome<()> {
         match self.engine.threads {
@@ -259,6 +288,7 @@ impl FitArguments {
             id: self.id.clone(),
             missing: self.missing,
             strict: self.strict,
+            limits: Limits { levels: self.most_levels, ..Limits::default() },
             ..EncodeOptions::new(&self.target)
         }
     }

@@ -1,24 +1,20 @@
 //! Colours, on a terminal only: what is printed through `anstream` loses them everywhere else.
 
 use std::fmt::Write as _;
-use std::io::Write;
+use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use robustard_report::visible;
 
 const HEADING: Style = AnsiColor::Cyan.on_default().bold();
 const BAR: Style = AnsiColor::Blue.on_default();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default();
 
-/// Prints a summary: the words at the start of a line are headings.
-pub fn print(text: &str) -> std::io::Result<()> {
-    anstream::stdout().lock().write_all(painted(text).as_bytes())
-}
-
 /// Says something on standard error; nothing is left to tell when that is gone.
 pub fn say(text: &str) {
     // Text from a table could hold codes that a terminal obeys.
-    let text: String = text.chars().map(|c| if c.is_control() && c != '\n' { '·' } else { c }).collect();
+    let text = visible(text);
     let (style, rest) = match text.split_once(": ") {
         Some(("error", _)) => (ERROR, "error"),
         Some(("note", _)) => (NOTE, "note"),
@@ -27,7 +23,8 @@ pub fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{style}{rest}{style:#}{}", &text[rest.len()..]);
 }
 
-fn painted(text: &str) -> String {
+/// A summary: the words at the start of a line are headings.
+pub fn painted(text: &str) -> String {
     let mut out = String::with_capacity(2 * text.len());
     for line in text.split_inclusive('\n') {
         let heading = line.find(char::is_whitespace).filter(|end| *end > 0).unwrap_or(0);

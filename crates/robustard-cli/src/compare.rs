@@ -1,7 +1,6 @@
 //! `robustard compare`: the same folds for every method.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -16,7 +15,7 @@ use serde_json::json;
 use crate::args::{FitArguments, TableArguments};
 use crate::colour::say;
 use crate::progress::{Bar, stopped_by_interrupt};
-use crate::{Ending, Outcome, Usage};
+use crate::{Ending, Outcome, Usage, output};
 
 /// Options of `compare`.
 #[derive(Args)]
@@ -65,6 +64,7 @@ impl Compare {
         self.fitting.limit_threads()?;
         let (recipe, columns) = (self.fitting.recipe()?, self.fitting.columns());
         let table = read(&self.table, &self.reading.options(&self.fitting.id))?;
+        columns.limits.check_fit(table.row_count(), table.names().len())?;
         let mut methods = self.recipes(&recipe)?;
         let folds = self.folds(&table, &columns)?;
         methods.extend(self.baselines(table.row_count())?);
@@ -89,7 +89,7 @@ impl Compare {
             return Ok(Ending::Interrupted);
         }
         let text = if self.json { as_json(&results)? } else { as_text(&results, &columns.target, folds.len())? };
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        output::print(&text)?;
         if !self.quiet && !self.json {
             if columns.weights.is_some() && !self.baselines.iter().any(|name| name == "none") {
                 say("note: ols, ridge, huber, student_t and gp take no row weights");

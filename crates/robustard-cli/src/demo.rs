@@ -1,7 +1,6 @@
 //! `robustard demo`: the paper's first figure as a table.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -11,9 +10,10 @@ use robustard::{Choice, Control, Preset, Recipe, Regression, Settings, Status};
 use robustard_report::Source;
 use robustard_table::samples::motorcycle::{DEGREE, FOLDS, Fold, Motorcycle, WRONG_ROWS};
 use robustard_table::samples::{SHIFT, SPREAD};
-use robustard_table::{EncodeOptions, Table, TableModel};
+use robustard_table::{EncodeOptions, Table, TableModel, is_stream, publish};
 
-use crate::report::{Pages, refuse_figures};
+use crate::output::{Plan, check_figures, existing, print};
+use crate::report::{Pages, Written};
 use crate::{Ending, Outcome};
 
 const INPUT: &str = "time";
@@ -87,7 +87,11 @@ impl Demo {
     /// Fits, prints and writes the page.
     pub fn run(&self) -> Outcome<Ending> {
         if let Some(folder) = &self.figures {
-            refuse_figures(folder, self.force)?;
+            check_figures(folder, self.force)?;
+        }
+        let is_kept = self.report.exists() && !self.force && !is_stream(&self.report);
+        if !is_kept {
+            Plan::new(self.force).writes([&self.report]).check()?;
         }
         let data = Motorcycle::new(self.seed);
         let table = table(&data, &(0..data.times.len()).collect::<Vec<_>>());
@@ -95,15 +99,17 @@ impl Demo {
         let fits: Vec<TableModel> =
             methods.iter().map(|method| fit(&table, &method.settings)).collect::<Outcome<_>>()?;
         let mut text = self.text(&data, &methods, &fits)?;
-        let pages = Pages { page: Some(&self.report), figures: self.figures.as_deref() };
-        if self.report.exists() && !self.force {
+        let pages =
+            Pages { page: Some(&self.report), figures: self.figures.as_deref(), existing: existing(self.force) };
+        if is_kept {
             writeln!(text, "\n{} exists and is left as it is; --force writes it anew.", self.report.display())?;
         } else {
             let source = Source { name: "the motorcycle data, six rows made wrong", reading: None };
-            let written = pages.write(&fits[JOINT], &table, source, &Control::new())?;
-            writeln!(text, "\nWrote the {}: open it in a browser.", written.join(" and the "))?;
+            let Written { words, files } = pages.write(&fits[JOINT], &table, source, &Control::new())?;
+            publish(files)?;
+            writeln!(text, "\nWrote the {}: open it in a browser.", words.join(" and the "))?;
         }
-        std::io::stdout().lock().write_all(text.as_bytes())?;
+        print(&text)?;
         Ok(Ending::Done)
     }
 

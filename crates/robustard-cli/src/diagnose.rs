@@ -1,15 +1,18 @@
 //! `robustard diagnose`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use robustard::Diagnostics;
-use robustard_table::{ReadOptions, Source, TableModel, TableWriter, diagnose_files, row_table, rows_of, write};
+use robustard_table::{
+    ReadOptions, Source, TableModel, TableWriter, diagnose_files, is_stdout, publish, row_table, rows_of,
+};
 
 use crate::args::{FittedData, FittedTable};
 use crate::colour::say;
+use crate::output::write_table;
 use crate::progress::control;
-use crate::{Ending, Outcome, refuse_to_overwrite};
+use crate::{Ending, Outcome};
 
 /// Options of `diagnose`.
 #[derive(Args)]
@@ -26,12 +29,14 @@ pub struct Diagnose {
 impl Diagnose {
     /// Diagnoses and writes.
     pub fn run(&self) -> Outcome<Ending> {
-        refuse_to_overwrite(&self.output, self.of.force)?;
+        self.of.plan().writes([&self.output]).check()?;
         match self.of.open()? {
-            FittedData::Table(model, table) => write(&row_table(&model, &table)?, &self.output)?,
+            FittedData::Table(model, table) => {
+                write_table(&row_table(&model, &table)?, &self.output, self.of.existing())?
+            }
             FittedData::Files(model, files, reading) => self.stream(&model, &files, &reading)?,
         }
-        if !self.of.quiet && self.output != Path::new("-") {
+        if !self.of.quiet && !is_stdout(&self.output) {
             say(&format!("wrote rows to {}", self.output.display()));
         }
         Ok(Ending::Done)
@@ -40,12 +45,13 @@ impl Diagnose {
     /// Writes the rows of a table larger than memory in their order.
     fn stream(&self, model: &TableModel, files: &[Source], reading: &ReadOptions) -> Outcome<()> {
         let control = control(self.of.quiet, model.regression().settings().tolerance)?;
-        let mut writer = TableWriter::create(&self.output)?;
+        let mut writer = TableWriter::create(&self.output, self.of.existing())?;
         let id = model.encoder().id.as_deref();
         let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| {
             writer.write(&rows_of(id, labels.to_vec(), diagnostics, None))
         };
         diagnose_files(model, files, reading, &control, &mut write_rows)?;
-        Ok(writer.finish()?)
+        let whole = writer.seal()?;
+        if control.is_stopped() { Err(robustard::Error::Stopped.into()) } else { Ok(publish(vec![whole])?) }
     }
 }

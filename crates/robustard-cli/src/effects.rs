@@ -1,16 +1,17 @@
 //! `robustard effects`, and the lines of a summary about columns.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use robustard::{Collinear, ColumnEffect, ColumnValue, Effects, Standing};
 use robustard_report::{effect_words, short};
-use robustard_table::{Table, TableModel, load_model, write};
+use robustard_table::{Table, TableModel, is_stdout, load_model};
 
 use crate::colour::say;
+use crate::output::{Plan, existing, write_table};
 use crate::text::{bar, clipped, padded, wrapped};
-use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
+use crate::{Ending, Outcome, Usage};
 
 /// Columns shown in a summary.
 const MOST_COLUMNS: usize = 15;
@@ -58,7 +59,7 @@ enum What {
 impl EffectsCommand {
     /// Works out the effects and writes them.
     pub fn run(&self) -> Outcome<Ending> {
-        refuse_to_overwrite(&self.output, self.force)?;
+        Plan::new(self.force).writes([&self.output]).keeps("the model", [&self.model]).check()?;
         let model = load_model(&self.model)?;
         let effects = model.regression().effects();
         let names: Vec<&str> = effects.columns.iter().map(|column| column.name.as_str()).collect();
@@ -72,8 +73,8 @@ impl EffectsCommand {
             What::Columns => column_table(effects, &wanted),
             What::Pairs => pair_table(effects, is_wanted),
         };
-        write(&table, &self.output)?;
-        if !self.quiet && self.output != Path::new("-") {
+        write_table(&table, &self.output, existing(self.force))?;
+        if !self.quiet && !is_stdout(&self.output) {
             say(&format!("wrote effects to {}", self.output.display()));
         }
         Ok(Ending::Done)

@@ -1,7 +1,6 @@
 //! `robustard explain`.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,7 +11,7 @@ use serde::Serialize;
 
 use crate::args::TableArguments;
 use crate::text::{bar, padded};
-use crate::{Ending, Outcome, Usage, colour};
+use crate::{Ending, Outcome, Usage, output};
 
 /// Level of the interval.
 const LEVEL: f64 = 0.95;
@@ -98,9 +97,9 @@ impl Explain {
         };
         let explained = explained(&model, &table, row, grounds)?;
         if self.json {
-            writeln!(std::io::stdout().lock(), "{}", serde_json::to_string_pretty(&explained)?)?;
+            output::print(&format!("{}\n", serde_json::to_string_pretty(&explained)?))?;
         } else {
-            colour::print(&self.words(&model, &explained)?)?;
+            output::print_summary(&self.words(&model, &explained)?)?;
         }
         Ok(Ending::Done)
     }

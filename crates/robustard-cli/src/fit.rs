@@ -1,7 +1,6 @@
 //! `robustard fit`.
 
 use std::fmt::Write;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,18 +10,20 @@ use robustard_report::{
     Source, counted, noise_words, reason_words, short, solver_name, status_words, three_digits, time_words,
 };
 use robustard_table::{
-    Fitted, Input, ReadOptions, StreamedFit, Table, TableModel, TableWriter, fit_stream, is_pipe, read, read_sources,
-    row_table, rows_of, save_model, sources, write,
+    EncodeOptions, Fitted, Input, ModelError, ReadOptions, Sealed, StreamedFit, Table, TableError, TableModel,
+    TableWriter, fit_stream, is_pipe, is_stdout, model_to_bytes, publish, read, read_sources, row_table, rows_of,
+    sealed, sources,
 };
 
 use crate::args::{FitArguments, StreamArguments, TableArguments};
-use crate::colour::{self, say};
+use crate::colour::say;
 use crate::effects::what_matters;
 use crate::json::Summary;
-use crate::progress::control;
-use crate::report::{Pages, refuse_figures, source_name};
+use crate::output::{self, Plan, check_figures, existing};
+use crate::progress::{begin_what_is_not_kept, begin_writing, control};
+use crate::report::{Pages, Written, source_name};
 use crate::text::{clipped, padded, wrapped};
-use crate::{Ending, Outcome, Usage, refuse_to_overwrite};
+use crate::{Ending, NOTHING_WRITTEN, Outcome, Usage};
 
 /// Rows shown in the summary.
 const MOST_ROWS: usize = 10;
@@ -61,6 +62,9 @@ pub struct Fit {
     /// Write the charts of that page as SVG files into this folder
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     figures: Option<PathBuf>,
+    /// Write the files also when Ctrl-C has ended the fit: the model so far (the exit code is 130 all the same)
+    #[arg(long, help_heading = "Output")]
+    save_interrupted: bool,
     /// Print one JSON object instead of the summary
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -93,47 +97,45 @@ impl Fit {
         self.fitting.limit_threads()?;
         let recipe = self.fitting.recipe()?;
         let started = Instant::now();
-        let reading = self.reading.options(&self.fitting.id);
-        let control = control(self.quiet, recipe.settings().tolerance)?;
-        let name = self.name();
-        let done = match self.sources()? {
-            Some(sources) if self.streaming.options().streams(&sources) => {
-                self.stream(&sources, &reading, &recipe, &control)?
-            }
-            sources => {
-                let table = match sources {
-                    Some(sources) => read_sources(&sources, &reading)?,
-                    None => read(&self.tables[0], &reading)?,
-                };
-                let reading = Some(started.elapsed());
-                let Fitted { model, notes } = TableModel::fit(&table, &self.fitting.columns(), &recipe, &control)?;
-                let (rows, columns) = (table.row_count(), table.names().len());
-                Done { model, table, rows, columns, notes, reading }
-            }
+        let mut reading = self.reading.options(&self.fitting.id);
+        reading.limits.memory = self.streaming.memory();
+        let sources = self.sources()?;
+        let table = match &sources {
+            Some(sources) if self.streaming.options().streams(sources) => None,
+            Some(sources) => match read_sources(sources, &reading) {
+                // It was packed smaller than it looked.
+                Err(TableError::TooLarge { .. }) => None,
+                table => Some(table?),
+            },
+            None => Some(read(&self.tables[0], &reading)?),
         };
-        if let Some(path) = &self.output {
-            save_model(&done.model, path)?;
+        let time = started.elapsed();
+        // Until here Ctrl-C ends everything at once.
+        let control = control(self.quiet, recipe.settings().tolerance)?;
+        if !self.save_interrupted {
+            begin_what_is_not_kept();
         }
-        if let Some(path) = self.rows.as_ref().filter(|_| !done.is_streamed()) {
-            write(&row_table(&done.model, &done.table)?, path)?;
-        }
-        let pages = Pages { page: self.report.as_deref(), figures: self.figures.as_deref() };
-        let source = Source { name: &source_name(Path::new(&name)), reading: done.reading };
-        let started = Instant::now();
-        let written = pages.write(&done.model, &done.table, source, &control)?;
-        let page = (!written.is_empty()).then(|| started.elapsed());
+        let fitted = table.map(|table| self.fit_table(table, time, &recipe, &control));
+        let mut done = match (fitted, &sources) {
+            // It takes more than the sizes of the files let expect.
+            (None | Some(Err(ModelError::Table(TableError::Memory { .. }))), Some(sources)) => {
+                self.stream(sources, &reading, &recipe, &control)?
+            }
+            (Some(fitted), _) => fitted?,
+            (None, None) => return Err("there is no table".into()),
+        };
+        let outputs = self.write(&mut done, &control)?;
         drop(control);
         if !self.quiet {
             done.notes.iter().for_each(|note| say(&format!("note: {note}")));
         }
-        let text = if self.json {
-            format!("{}\n", serde_json::to_string_pretty(&Summary::new(&done)?)?)
-        } else if self.quiet {
-            String::new()
-        } else {
-            self.summary(&done, &written, Times { reading: done.reading, page })?
+        let text = match self.json {
+            true if outputs.are_written => format!("{}\n", serde_json::to_string_pretty(&Summary::new(&done)?)?),
+            false if !self.quiet => self.summary(&done, &outputs)?,
+            _ => String::new(),
         };
         let ending = match done.model.regression().status() {
+            _ if outputs.is_interrupted => Ending::Interrupted,
             Status::Converged => Ending::Done,
             _ if self.fitting.strict => Ending::NotConverged,
             _ => Ending::Done,
@@ -142,11 +144,44 @@ impl Fit {
             // Data and words do not mix.
             say(text.trim_end());
         } else if self.json {
-            std::io::stdout().lock().write_all(text.as_bytes())?;
+            output::print(&text)?;
         } else {
-            colour::print(&text)?;
+            output::print_summary(&text)?;
+        }
+        if !outputs.are_written {
+            say(&format!("{NOTHING_WRITTEN}; --save-interrupted writes the model so far"));
         }
         Ok(ending)
+    }
+
+    /// Writes what is asked for: all of it or, if something fails or Ctrl-C has ended the fit, nothing.
+    fn write(&self, done: &mut Done, control: &Control) -> Outcome<Outputs> {
+        if !self.quiet {
+            // The summary needs them: what takes long comes before anything is written.
+            done.model.regression().effects();
+        }
+        let is_over = || control.is_stopped() && !self.save_interrupted;
+        let name = source_name(Path::new(&self.name()));
+        let source = Source { name: &name, reading: done.reading };
+        let started = Instant::now();
+        let pages = self.pages();
+        let report =
+            if is_over() { Written::default() } else { pages.write(&done.model, &done.table, source, control)? };
+        begin_writing();
+        let page = (!report.words.is_empty()).then(|| started.elapsed());
+        let mut files = report.files;
+        if !is_over() {
+            files.extend(self.row_file(done)?);
+        }
+        // Last: who finds a new model finds all that belongs to it.
+        if let Some(path) = self.output.as_ref().filter(|_| !is_over()) {
+            files.push(sealed(path, &model_to_bytes(&done.model)?, existing(self.force))?);
+        }
+        let (is_interrupted, are_written) = (control.is_stopped(), !is_over());
+        if are_written {
+            publish(files)?;
+        }
+        Ok(Outputs { pages: report.words, page, is_interrupted, are_written })
     }
 
     /// What the table is called.
@@ -173,6 +208,26 @@ impl Fit {
         }
     }
 
+    /// What is fitted, and how much memory that may take.
+    fn columns(&self) -> EncodeOptions {
+        let mut columns = self.fitting.columns();
+        columns.limits.memory = self.streaming.memory();
+        columns
+    }
+
+    /// Fits a table in memory.
+    fn fit_table(
+        &self,
+        table: Table,
+        reading: Duration,
+        recipe: &Recipe,
+        control: &Control,
+    ) -> Result<Done, ModelError> {
+        let Fitted { model, notes } = TableModel::fit(&table, &self.columns(), recipe, control)?;
+        let (rows, columns) = (table.row_count(), table.names().len());
+        Ok(Done { model, table, rows, columns, notes, reading: Some(reading), row_file: None })
+    }
+
     /// Fits by passes over a cache, and writes the rows in the last one.
     fn stream(
         &self,
@@ -186,51 +241,61 @@ impl Fit {
                 "note: the table is read in pieces and fitted by passes over a cache on disk (--memory SIZE allows more memory)",
             );
         }
-        let mut rows = self.rows.as_deref().map(TableWriter::create).transpose()?;
+        let create = |path| TableWriter::create(path, existing(self.force));
+        begin_writing();
+        let mut rows = self.rows.as_deref().map(create).transpose()?;
         let id = self.fitting.id.as_deref();
         let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| match &mut rows {
             Some(rows) => rows.write(&rows_of(id, labels.to_vec(), diagnostics, None)),
             None => Ok(()),
         };
         let options = self.streaming.options();
-        let columns = self.fitting.columns();
+        let columns = self.columns();
         let fit =
             fit_stream(Input::Files(sources), reading, &columns, recipe, control, &options, Some(&mut write_rows))?;
-        rows.map_or(Ok(()), TableWriter::finish)?;
+        let row_file = rows.map(TableWriter::seal).transpose()?;
         let StreamedFit { model, sample, names, notes } = fit;
         let (rows, columns) = (model.table_rows(), names.len());
-        Ok(Done { model, table: sample, rows, columns, notes, reading: None })
+        Ok(Done { model, table: sample, rows, columns, notes, reading: None, row_file })
+    }
+
+    fn pages(&self) -> Pages<'_> {
+        let (page, figures) = (self.report.as_deref(), self.figures.as_deref());
+        Pages { page, figures, existing: existing(self.force) }
+    }
+
+    /// The rows on the disk, if they are asked for; those of a fit by passes have been written.
+    fn row_file(&self, done: &mut Done) -> Outcome<Option<Sealed>> {
+        let Some(path) = self.rows.as_ref().filter(|_| !done.is_streamed()) else { return Ok(done.row_file.take()) };
+        let mut writer = TableWriter::create(path, existing(self.force))?;
+        writer.write(&row_table(&done.model, &done.table)?)?;
+        Ok(Some(writer.seal()?))
     }
 
     fn writes_to_stdout(&self) -> bool {
-        [&self.rows, &self.report].into_iter().flatten().any(|path| path == Path::new("-"))
+        [&self.rows, &self.report].into_iter().flatten().any(|path| is_stdout(path))
     }
 
     /// Refuses before any work what would fail or lose something after it.
     fn check_outputs(&self) -> Outcome<()> {
-        let paths: Vec<&PathBuf> = [&self.output, &self.rows, &self.report].into_iter().flatten().collect();
-        if self.output.as_deref() == Some(Path::new("-")) {
+        if self.output.as_ref().is_some_and(|path| is_stdout(path)) {
             return Err(Usage("a model is not text; give -o a file name".to_owned()).into());
         }
         if self.json && self.writes_to_stdout() {
             return Err(Usage("--json takes standard output; give --rows and --report file names".to_owned()).into());
         }
         if let Some(folder) = &self.figures {
-            refuse_figures(folder, self.force)?;
+            check_figures(folder, self.force)?;
         }
-        for (k, path) in paths.iter().enumerate() {
-            refuse_to_overwrite(path, self.force)?;
-            if paths[..k].contains(path) {
-                return Err(Usage(format!("two outputs go to {}; give each a name of its own", path.display())).into());
-            }
-            if **path != Path::new("-") && self.tables.contains(path) {
-                return Err(Usage(format!("{} is the table; give the output another name", path.display())).into());
-            }
-        }
-        Ok(())
+        Plan::new(self.force)
+            .writes([&self.output, &self.rows, &self.report].into_iter().flatten())
+            .keeps("the file of settings", self.fitting.settings())
+            .keeps("the checkpoint", self.streaming.checkpoint())
+            .reads_table(&self.tables)
+            .check()
     }
 
-    fn summary(&self, done: &Done, pages: &[String], times: Times) -> Outcome<String> {
+    fn summary(&self, done: &Done, outputs: &Outputs) -> Outcome<String> {
         let mut out = String::new();
         let model = &done.model;
         data(&mut out, &self.name(), done)?;
@@ -298,10 +363,13 @@ impl Fit {
             Some(whole) => rows_of_stream(&mut out, model, whole)?,
             None => rows(&mut out, model, &done.table)?,
         }
-        writeln!(out, "Time     {}", times.words(regression))?;
+        writeln!(out, "Time     {}", Times { reading: done.reading, page: outputs.page }.words(regression))?;
         let files = [("model", &self.output), ("all rows", &self.rows)];
         let files = files.iter().filter_map(|(what, path)| Some(format!("{what} to {}", path.as_ref()?.display())));
-        let all: Vec<String> = files.chain(pages.iter().cloned()).collect();
+        if !outputs.are_written {
+            return Ok(out);
+        }
+        let all: Vec<String> = files.chain(outputs.pages.iter().cloned()).collect();
         for written in &all {
             writeln!(out, "Wrote    {written}")?;
         }
@@ -310,6 +378,17 @@ impl Fit {
         }
         Ok(out)
     }
+}
+
+/// What became of the outputs.
+struct Outputs {
+    /// Page and figures, in words.
+    pages: Vec<String>,
+    /// The time that they took.
+    page: Option<Duration>,
+    is_interrupted: bool,
+    /// False if Ctrl-C has ended the fit.
+    are_written: bool,
 }
 
 /// Times besides those of the fit.
@@ -341,6 +420,8 @@ pub struct Done {
     /// See `rows`.
     pub columns: usize,
     notes: Vec<String>,
+    /// The rows of a fit by passes, on the disk.
+    row_file: Option<Sealed>,
     /// The time that reading took, if the fit did not read.
     pub reading: Option<Duration>,
 }

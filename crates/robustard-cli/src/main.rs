@@ -9,16 +9,17 @@ mod effects;
 mod explain;
 mod fit;
 mod json;
+mod output;
 mod predict;
 mod progress;
 mod report;
 mod text;
 
 use std::error::Error;
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use robustard_table::{ModelError, ModelFileError, OutputError, TableError};
 
 use colour::say;
 
@@ -35,7 +36,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
   robustard predict houses.model new.csv -o predicted.csv
   robustard demo
 
-Exit codes: 0 fine, 1 data or run-time error, 2 usage, 3 not converged under --strict, 130 predict or compare interrupted\n(an interrupted fit keeps its model and ends with 0)."
+Exit codes: 0 fine, 1 data or run-time error, 2 usage, 3 not converged under --strict, 130 interrupted\n(nothing is written then; fit --save-interrupted writes the model so far)."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -83,6 +84,11 @@ impl std::fmt::Display for Usage {
 
 impl Error for Usage {}
 
+/// The exit code of a command that Ctrl-C has ended, as shells have it.
+const INTERRUPTED: u8 = 130;
+/// What is said then.
+const NOTHING_WRITTEN: &str = "interrupted: nothing is written";
+
 /// How a command ended when nothing went wrong.
 enum Ending {
     Done,
@@ -93,7 +99,11 @@ enum Ending {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return help(&error),
+    };
+    let result = match arguments.command {
         Command::Fit(fit) => fit.run(),
         Command::Predict(predict) => predict.run(),
         Command::Diagnose(diagnose) => diagnose.run(),
@@ -103,19 +113,24 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare.run(),
         Command::Demo(demo) => demo.run(),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut std::io::stdout());
-            Ok(Ending::Done)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "robustard", &mut script);
+            output::print(&String::from_utf8_lossy(&script)).map(|()| Ending::Done)
         }
     };
     match result {
         Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Interrupted) => ExitCode::from(130),
+        Ok(Ending::Interrupted) => ExitCode::from(INTERRUPTED),
         Ok(Ending::NotConverged) => {
             say("error: the fit has not converged (--strict)");
             ExitCode::from(3)
         }
         // A closed pipe (`robustard demo | head`) is the reader's choice, not a failure.
-        Err(error) if error.to_string().contains("Broken pipe") => ExitCode::SUCCESS,
+        Err(error) if output_error(&*error).is_some_and(OutputError::is_closed_stdout) => ExitCode::SUCCESS,
+        Err(error) if is_stopped(&*error) => {
+            say(NOTHING_WRITTEN);
+            ExitCode::from(INTERRUPTED)
+        }
         Err(error) => {
             say(&format!("error: {error}"));
             if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
@@ -123,10 +138,34 @@ fn main() -> ExitCode {
     }
 }
 
-/// Nothing is overwritten without being asked for.
-fn refuse_to_overwrite(path: &Path, force: bool) -> Outcome<()> {
-    if !force && path != Path::new("-") && path.exists() {
-        return Err(format!("{} exists; use --force to overwrite it", path.display()).into());
+/// Help, a version, or a command line that makes no sense.
+fn help(error: &clap::Error) -> ExitCode {
+    match error.print() {
+        Err(trouble) if trouble.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
-    Ok(())
+}
+
+/// What could not be written, if that is what went wrong.
+fn output_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e OutputError> {
+    let of_table = |error: &'e TableError| match error {
+        TableError::Output(error) => Some(error),
+        _ => None,
+    };
+    if let Some(ModelFileError::Output(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    match error.downcast_ref::<ModelError>() {
+        Some(ModelError::Table(error)) => of_table(error),
+        _ => error.downcast_ref().and_then(of_table).or_else(|| error.downcast_ref()),
+    }
+}
+
+/// Whether Ctrl-C ended the work.
+fn is_stopped(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref::<ModelError>() {
+        Some(ModelError::Regression(error)) => matches!(error, robustard::Error::Stopped),
+        Some(ModelError::Table(error)) => matches!(error, TableError::Stopped { .. }),
+        _ => matches!(error.downcast_ref(), Some(robustard::Error::Stopped)),
+    }
 }

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use clap::Args;
 use robustard::{Beyond, Control, Explanation};
 use robustard_table::{
-    ModelError, PieceReader, Table, TableError, TableModel, TablePrediction, TableWriter, is_pipe, load_model, read,
-    sources,
+    ModelError, PieceReader, Table, TableError, TableModel, TablePrediction, TableWriter, is_pipe, load_model, publish,
+    read, sources,
 };
 
 use crate::args::TableArguments;
 use crate::colour::say;
+use crate::output::{Plan, existing};
 use crate::progress::control;
-use crate::{Ending, Outcome, refuse_to_overwrite};
+use crate::{Ending, Outcome};
 
 /// Options of `predict`.
 #[derive(Args)]
@@ -64,43 +65,42 @@ const OWN: [&str; 4] = ["prediction", "std", "lower", "upper"];
 impl Predict {
     /// Predicts and writes, some rows at a time.
     pub fn run(&self) -> Outcome<Ending> {
-        refuse_to_overwrite(&self.output, self.force)?;
+        let plan = Plan::new(self.force).writes([&self.output]).keeps("the model", [&self.model]);
+        plan.reads_table(&self.tables).check()?;
         let model = load_model(&self.model)?;
         let reading = self.reading.options(&model.encoder().id);
         let control = control(self.quiet, model.regression().settings().tolerance)?;
         let mut notes = Notes::default();
-        let mut writer = TableWriter::create(&self.output)?;
+        let mut writer = TableWriter::create(&self.output, existing(self.force))?;
         if let [only] = self.tables.as_slice()
             && is_pipe(only)
         {
             // What comes through a pipe comes once.
             let table = read(only, &reading)?;
-            match self.predict(&model, &table, &control, &mut notes) {
-                Err(error) if is_stopped(&*error) => return Ok(Ending::Interrupted),
-                result => writer.write(&result?)?,
-            }
+            writer.write(&self.predict(&model, &table, &control, &mut notes)?)?;
         } else {
             let sources = sources(&self.tables)?;
             let mut pieces = PieceReader::new(&sources, &reading);
             let mut is_any = false;
             while let Some((table, before)) = pieces.read()? {
                 is_any = true;
-                match self.predict(&model, &table, &control, &mut notes) {
-                    Err(error) if is_stopped(&*error) => return Ok(Ending::Interrupted),
-                    Err(error) => return Err(further_down(error, before)),
-                    Ok(result) => writer.write(&result)?,
-                }
+                let predicted = self.predict(&model, &table, &control, &mut notes);
+                writer.write(&predicted.map_err(|error| further_down(error, before))?)?;
             }
             if !is_any {
                 let path = self.tables[0].display().to_string();
                 return Err(TableError::NoRows { path }.into());
             }
         }
+        let whole = writer.seal()?;
+        if control.is_stopped() {
+            return Err(robustard::Error::Stopped.into());
+        }
         drop(control);
+        publish(vec![whole])?;
         if !self.quiet {
             notes.texts(&model).iter().for_each(|note| say(&format!("note: {note}")));
         }
-        writer.finish()?;
         Ok(Ending::Done)
     }
 
@@ -154,10 +154,6 @@ impl Predict {
             table.with_columns(columns)
         })
     }
-}
-
-fn is_stopped(error: &(dyn Error + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(ModelError::Regression(robustard::Error::Stopped)))
 }
 
 /// The error of a row that is counted from the first one of its piece.

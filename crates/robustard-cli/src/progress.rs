@@ -1,12 +1,14 @@
 //! Progress of long work, on standard error and on a terminal only.
 
 use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use robustard::{Control, Progress, Stop};
 
-use crate::Outcome;
+use crate::colour::say;
+use crate::{INTERRUPTED, NOTHING_WRITTEN, Outcome};
 
 /// Work that is done sooner shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -57,17 +59,34 @@ impl Drop for Bar {
     }
 }
 
+/// Whether Ctrl-C ends the command at once: while nothing is being written and nothing of the work would be kept.
+static ENDS_AT_ONCE: AtomicBool = AtomicBool::new(false);
+
 /// A flag that Ctrl-C raises. A second Ctrl-C does not wait for what is under way.
 pub fn stopped_by_interrupt() -> Outcome<Stop> {
     let stop = Stop::default();
     let seen = stop.clone();
     ctrlc::set_handler(move || {
         if seen.is_raised() {
-            std::process::exit(130);
+            std::process::exit(INTERRUPTED.into());
+        }
+        if ENDS_AT_ONCE.load(Ordering::SeqCst) {
+            say(NOTHING_WRITTEN);
+            std::process::exit(INTERRUPTED.into());
         }
         seen.raise();
     })?;
     Ok(stop)
+}
+
+/// From here on Ctrl-C ends the command at once.
+pub fn begin_what_is_not_kept() {
+    ENDS_AT_ONCE.store(true, Ordering::SeqCst);
+}
+
+/// From here on Ctrl-C waits, so that no file is left half written.
+pub fn begin_writing() {
+    ENDS_AT_ONCE.store(false, Ordering::SeqCst);
 }
 
 /// Shows work and stops it at Ctrl-C.
@@ -130,7 +149,7 @@ impl Shown {
 
     fn show(&mut self, done: f64, detail: String) {
         let stage = &self.stage;
-        self.bar.show(done, || format!("{stage}{detail} (Ctrl-C keeps what there is)"));
+        self.bar.show(done, || format!("{stage}{detail} (Ctrl-C ends it)"));
     }
 }
 

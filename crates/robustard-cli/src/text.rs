@@ -1,10 +1,11 @@
 //! Text that fits a terminal.
 
+use robustard_report::visible;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// At most `width` columns of a terminal, control characters replaced.
+/// At most `width` columns of a terminal, hidden characters written out.
 pub fn clipped(text: &str, width: usize) -> String {
-    let clean: String = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
+    let clean = visible(text).replace('\n', "\\n").replace('\t', "\\t");
     if clean.width() <= width {
         return clean;
     }

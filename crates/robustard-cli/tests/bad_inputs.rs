@@ -42,6 +42,8 @@ fn write_files(folder: &Folder) {
     folder.file("one-word.csv", "x,y\n1,2\n2,many\n3,4\n");
     folder.file("constant.csv", "x,y\n1,2\n1,3\n");
     folder.file("only-target.csv", "y\n2\n3\n");
+    folder.file("empty-target.csv", "x,y\n1,\n2,\n");
+    folder.file("denormal.csv", "x,y\n1,5e-324\n2,1e-323\n3,5e-324\n");
     folder.file("infinite.csv", "x,y\n1,2\ninf,3\n2,4\n");
     folder.file("huge.csv", "x,y\n1,2\n1e999,3\n2,4\n");
     folder.file("twice.csv", "x,x,y\n1,2,3\n");
@@ -93,6 +95,8 @@ fn cases() -> Vec<Case> {
         fit("one-word.csv --target y", 1),
         fit("constant.csv --target y", 1),
         fit("only-target.csv --target y", 1),
+        fit("empty-target.csv --target y", 1),
+        fit("denormal.csv --target y", 1),
         fit("infinite.csv --target y", 1),
         fit("huge.csv --target y", 1),
         fit("twice.csv --target y", 1),

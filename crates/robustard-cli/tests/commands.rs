@@ -142,26 +142,6 @@ fn similar_rows_are_others_and_have_ids() {
     }
 }
 
-/// Ctrl-C ends a fit with the model so far.
-#[cfg(unix)]
-#[test]
-fn an_interrupted_fit_keeps_its_model() {
-    let folder = Folder::new("interrupt");
-    folder.file("houses.csv", houses());
-    let endless = ["--preset", "paper", "--set", "max_iterations=100000000", "--set", "tolerance=1e-300"];
-    let start = ["fit", "houses.csv", "--target", "price", "--id", "name", "-o", "m", "--report", "page.html"];
-    let child = folder.command(&[&start[..], &endless].concat()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let child = child.unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("interrupted: this is the model so far"), "{}", text(&output.stdout));
-    assert!(folder.read("page.html").contains("interrupted"));
-    let predicted = folder.run(&["predict", "m", "houses.csv", "--only"]);
-    assert_eq!(text(&predicted.stdout).lines().count(), 101);
-}
-
 #[test]
 fn methods_are_compared_on_the_same_folds() {
     let folder = Folder::new("compare");

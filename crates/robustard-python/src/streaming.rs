@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use robustard::Diagnostics;
 use robustard_table::{
-    Batches, EncodeOptions, Fitted as FittedTable, Input, PartitionRows, ReadOptions, StreamOptions, StreamedFit,
-    TableError, TableModel, TableWriter, fit_stream, read_sources, row_table, rows_of, sources, write,
+    Batches, EncodeOptions, Existing, Fitted as FittedTable, Input, PartitionRows, ReadOptions, StreamOptions,
+    StreamedFit, TableError, TableModel, TableWriter, fit_stream, read_sources, row_table, rows_of, sources, write,
 };
 
 use crate::fitted::Fitted;
@@ -36,7 +36,12 @@ impl Streaming {
 
     /// Fits by passes, and writes the rows in the last one.
     fn fit(&self, py: Python<'_>, input: Input<'_>, columns: &EncodeOptions, call: &Call<'_>) -> PyResult<Fitted> {
-        let mut writer = self.rows.as_deref().map(TableWriter::create).transpose().map_err(bad_value)?;
+        let mut writer = self
+            .rows
+            .as_deref()
+            .map(|path| TableWriter::create(path, Existing::Replace))
+            .transpose()
+            .map_err(bad_value)?;
         let mut write_rows = |labels: &[String], diagnostics: &Diagnostics| match &mut writer {
             Some(writer) => writer.write(&rows_of(None, labels.to_vec(), diagnostics, None)),
             None => Ok(()),

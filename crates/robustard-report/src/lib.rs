@@ -10,6 +10,7 @@ mod page;
 mod rows;
 mod sections;
 mod svg;
+mod visible;
 mod words;
 
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use robustard_table::{ModelError, Table, TableModel};
 
 use rows::RowList;
 use sections::Section;
+pub use visible::visible;
 pub use words::{
     clipped, compared_words, counted, effect_words, is_unusual, noise_words, reason_words, short, solver_name,
     status_words, three_digits, time_words, unusual_words,
@@ -138,6 +140,6 @@ impl Report {
     /// Every chart as SVG.
     pub fn figures(&self) -> Vec<Figure> {
         let charts = self.sections.iter().flat_map(Section::all_charts);
-        charts.map(|chart| Figure { name: chart.id.clone(), svg: svg::draw(chart, &self.rows) }).collect()
+        charts.map(|chart| Figure { name: chart.id.clone(), svg: visible(&svg::draw(chart, &self.rows)) }).collect()
     }
 }

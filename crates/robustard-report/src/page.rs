@@ -15,6 +15,7 @@ use crate::chart::Chart;
 use crate::rows::RowList;
 use crate::sections::features::{Columns, Pair};
 use crate::sections::{Detail, Section};
+use crate::visible::{visible, visible_json};
 use crate::words::short;
 
 const STYLE: &str = include_str!("../assets/report.css");
@@ -72,13 +73,20 @@ pub fn render(report: &Report) -> String {
             }
         }
     };
-    page.into_string()
+    let page = page.into_string();
+    // The scripts after the data stay as they are: the page's policy knows them by their content.
+    let scripts = page.find(DATA).and_then(|data| Some(data + page[data..].find("</script>")?));
+    let (shown, scripts) = page.split_at(scripts.unwrap_or(page.len()));
+    visible(shown) + scripts
 }
+
+/// How the block of data begins.
+const DATA: &str = "<script id=\"data\"";
 
 /// JSON without any `<`, so that nothing in it can end the block.
 fn inert_json(data: &impl Serialize) -> String {
     // Numbers and text always have a JSON form.
-    serde_json::to_string(data).unwrap_or_default().replace('<', "\\u003c").replace("\u{2028}", "\\u2028")
+    visible_json(&serde_json::to_string(data).unwrap_or_default()).replace('<', "\\u003c")
 }
 
 fn policy(plotly: &str) -> String {

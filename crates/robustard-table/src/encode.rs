@@ -10,6 +10,7 @@ use robustard::{Column as Numbers, Dataset, InputColumn, InputKind};
 use serde::{Deserialize, Serialize};
 
 use crate::error::TableError;
+use crate::limits::Limits;
 use crate::table::Table;
 
 /// Text columns with more values than this are not categories.
@@ -75,6 +76,9 @@ pub struct EncodeOptions {
     /// Keep columns of numbers that have one value only.
     #[serde(default)]
     pub keep_constant: bool,
+    /// The most that is fitted.
+    #[serde(default)]
+    pub limits: Limits,
 }
 
 impl EncodeOptions {
@@ -90,6 +94,7 @@ impl EncodeOptions {
             missing: Missing::Error,
             strict: false,
             keep_constant: false,
+            limits: Limits::default(),
         }
     }
 }
@@ -254,6 +259,9 @@ impl Encoder {
                 continue;
             }
             let facts = facts(name)?;
+            if options.is_forced(name) {
+                facts.check_levels(name, options.limits.levels)?;
+            }
             match facts.kind(options.is_forced(name), options, || median(name)) {
                 Ok(kind) => {
                     if facts.missing > 0 && options.missing == Missing::Error {
@@ -339,6 +347,16 @@ impl Encoder {
             .collect()
     }
 
+    /// Number of encoded columns.
+    pub(crate) fn width(&self) -> usize {
+        let width = |column: &Column| match &column.kind {
+            ColumnKind::Number | ColumnKind::ImputedNumber { indicator: false, .. } => 1,
+            ColumnKind::ImputedNumber { .. } => 2,
+            ColumnKind::Category { levels } => levels.len() + 1,
+        };
+        self.columns.iter().map(width).sum()
+    }
+
     /// For each encoded column the group it shares a precision with: the levels of a category are one group.
     pub fn groups(&self) -> Vec<usize> {
         let mut labels = Vec::new();
@@ -376,11 +394,10 @@ impl Encoder {
 
     /// Encodes the inputs of a table. Rows of `required` (target, weights) that are NaN count as missing, too.
     pub fn encode<'t>(&self, table: &'t Table, required: &[&[f64]]) -> Result<Encoded<'t>, TableError> {
-        let known = table.names();
         let mut values = Vec::new();
         for column in &self.columns {
-            if !known.contains(&column.name) {
-                return Err(TableError::ModelColumn { column: column.name.clone(), known });
+            if !table.has(&column.name) {
+                return Err(TableError::ModelColumn { column: column.name.clone(), known: table.names() });
             }
             values.push(self.values(table, column)?);
         }
@@ -531,6 +548,9 @@ fn description(table: &Table, name: &str) -> Result<String, TableError> {
     if data_type.is_temporal() {
         return Ok("dates".to_owned());
     }
+    if table.column(name)?.null_count() == table.row_count() {
+        return Ok("no values".to_owned());
+    }
     let texts = table.texts(name).unwrap_or_default();
     let example = texts.into_iter().flatten().find(|text| text.parse::<f64>().is_err());
     Ok(example.map_or("other things".to_owned(), |text| format!("text ('{text}')")))
@@ -659,6 +679,17 @@ impl ColumnFacts {
             }
         }
         true
+    }
+
+    /// Refuses a category of too many levels.
+    fn check_levels(&self, name: &str, most: usize) -> Result<(), TableError> {
+        match &self.facts {
+            Facts::Texts { levels, has_more, .. } if *has_more || levels.len() > most => {
+                let (column, levels, has_more) = (name.to_owned(), levels.len(), *has_more);
+                Err(TableError::TooManyLevels { column, levels, has_more, most: most.min(MOST_FORCED_LEVELS) })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How the column is used, or why it is not. The median is that of its numbers.

@@ -1,6 +1,9 @@
 use robustard::suggestion;
 use thiserror::Error;
 
+use crate::limits::size_words;
+use crate::output::OutputError;
+
 /// Why a table cannot be read, written or used.
 #[derive(Debug, Error)]
 #[allow(missing_docs)] // the fields are explained by the messages
@@ -38,6 +41,8 @@ pub enum TableError {
     ReadOnce { column: String },
     #[error("cannot write {path}: {reason}")]
     Write { path: String, reason: String },
+    #[error(transparent)]
+    Output(#[from] OutputError),
     #[error("{path} is empty; give a table with a header and at least one row")]
     Empty { path: String },
     #[error("{path} has no rows, only a header; give a table with at least one row")]
@@ -46,6 +51,14 @@ pub enum TableError {
     Malformed { path: String, kind: &'static str, reason: String },
     #[error("{path} is damaged or not {compression} data: {reason}")]
     Compression { path: String, compression: &'static str, reason: String },
+    #[error("{path} is larger than {}, which is what there is memory for; allow more by --memory SIZE, or give a file, which fit and predict can read in pieces (--cache)", size_words(*.most))]
+    TooLarge { path: String, most: u64 },
+    #[error("{path} has {columns} columns, more than the {most} that a table may have; leave some out")]
+    TooManyColumns { path: String, columns: usize, most: usize },
+    #[error("the column '{column}' has {levels} levels{}, more than the {most} that a category may have; group rare levels, exclude the column, or allow more by --most-levels", if *.has_more { " and more" } else { "" })]
+    TooManyLevels { column: String, levels: usize, has_more: bool, most: usize },
+    #[error("a fit of {rows} rows and {features} features takes about {}, more than the {} there is; allow more by --memory SIZE, or use fewer columns or levels", size_words(*.needed), size_words(*.memory))]
+    Memory { rows: u64, features: u64, needed: u64, memory: u64 },
     #[error("{path} has two columns named '{column}'; rename one of them")]
     DuplicateColumn { path: String, column: String },
     #[error("'{text}' is not a format; use csv, tsv, parquet, arrow or jsonl")]

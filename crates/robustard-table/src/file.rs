@@ -15,8 +15,9 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::error::io_words;
+use crate::files::Existing;
 use crate::model::TableModel;
-use crate::write::write_whole;
+use crate::output::{OutputError, write_whole};
 
 const FORMAT: &str = "robustard";
 const VERSION: u32 = 4;
@@ -37,6 +38,9 @@ pub enum ModelFileError {
         /// What the system said.
         reason: String,
     },
+    /// It cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Something else.
     #[error("{path} is not a robustard model: {reason}")]
     Foreign {
@@ -85,10 +89,9 @@ struct Tensor {
     bytes: Vec<u8>,
 }
 
-/// Writes a model, whole or not at all.
+/// Writes a model, whole or not at all, in place of what has the name.
 pub fn save_model(model: &TableModel, path: &Path) -> Result<(), ModelFileError> {
-    let failed = |reason: String| ModelFileError::Io { action: "write", path: path.display().to_string(), reason };
-    write_whole(path, &model_to_bytes(model)?).map_err(|error| failed(io_words(&error)))
+    Ok(write_whole(path, &model_to_bytes(model)?, Existing::Replace)?)
 }
 
 /// What a model file holds.
@@ -324,5 +327,63 @@ mod tests {
         };
         assert!(signed(&"[".repeat(100_000)).contains("damaged"));
         assert!(signed(r#"{"tensor": "nothing"}"#).contains("missing"));
+    }
+
+    /// A checksum says that a file is as it was written, not that it was written by us.
+    #[test]
+    fn signed_models_whose_predictions_are_not_finite_are_refused() {
+        let rows: String = (0..60)
+            .map(|k| {
+                let x = (f64::from(k) * 0.7).sin();
+                format!("{x},{},{}\n", k % 7, (3.0 * x).sin() + 0.01 * f64::from(k % 5))
+            })
+            .collect();
+        let table = crate::read_bytes(format!("x,k,y\n{rows}").into_bytes(), "t", &Default::default()).unwrap();
+        let control = robustard::Control::new();
+        let mut refused = 0;
+        for features in ["linear", "smooth"] {
+            let options: robustard::Options =
+                serde_json::from_value(serde_json::json!({ "features": features, "noise": "student-t" })).unwrap();
+            let fitted = TableModel::fit(&table, &crate::EncodeOptions::new("y"), &options.recipe().unwrap(), &control);
+            let bytes = model_to_bytes(&fitted.unwrap().model).unwrap();
+            let read = SafeTensors::deserialize(&bytes).unwrap();
+            let (_, header) = SafeTensors::read_metadata(&bytes).unwrap();
+            let description = header.metadata().as_ref().unwrap()["model"].clone();
+            let mut tensors: Vec<(String, Dtype, Vec<u8>)> =
+                read.tensors().into_iter().map(|(name, view)| (name, view.dtype(), view.data().to_vec())).collect();
+            tensors.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+            for (spoiled, (_, dtype, data)) in tensors.iter().enumerate() {
+                for value in [1e308, -1e308, 0.0, 1e-320] {
+                    let huge = f64::to_le_bytes(value).repeat(data.len() / 8);
+                    if *dtype != Dtype::F64 {
+                        continue;
+                    }
+                    let of = |k: usize| if k == spoiled { huge.as_slice() } else { tensors[k].2.as_slice() };
+                    let parts = || tensors.iter().enumerate().map(|(k, (name, ..))| (name.as_str(), of(k)));
+                    let metadata = HashMap::from([
+                        ("format".to_owned(), FORMAT.to_owned()),
+                        ("version".to_owned(), VERSION.to_string()),
+                        ("model".to_owned(), description.clone()),
+                        ("sha256".to_owned(), checksum(&description, parts())),
+                    ]);
+                    let views = tensors.iter().enumerate().map(|(k, (name, dtype, data))| {
+                        (name.as_str(), TensorView::new(*dtype, vec![data.len() / 8], of(k)).unwrap())
+                    });
+                    let file = safetensors::serialize(views, Some(metadata)).unwrap();
+                    match load_bytes(&file, "m") {
+                        Err(error) => {
+                            refused += 1;
+                            assert!(matches!(error, ModelFileError::Damaged { .. }), "{error}");
+                        }
+                        Ok(model) => {
+                            let predicted = model.predict(&table, &control).unwrap().values;
+                            let name = &tensors[spoiled].0;
+                            assert!(predicted.mean.iter().all(|mean| mean.is_finite()), "{features} {name} {value}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(refused > 0);
     }
 }

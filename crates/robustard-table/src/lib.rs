@@ -10,8 +10,12 @@ mod encode;
 mod error;
 mod fields;
 mod file;
+mod files;
 mod format;
+mod limits;
 mod model;
+mod output;
+mod packed;
 mod read;
 pub mod samples;
 mod stream;
@@ -23,9 +27,15 @@ pub use diagnosis::{row_table, rows_of};
 pub use encode::{Column, ColumnKind, EncodeOptions, Encoded, Encoder, LeftOut, Missing};
 pub use error::{TableError, io_words};
 pub use file::{ModelFileError, load_model, model_from_bytes, model_to_bytes, save_model};
+pub use files::Existing;
 pub use format::{Compression, Format, Kind};
+pub use limits::Limits;
 pub use model::{
     Fingerprint, Fitted, ModelError, RowGrounds, TableData, TableExplanation, TableMeans, TableModel, TablePrediction,
+};
+pub use output::{
+    FileId, Output, OutputError, Sealed, check_output, check_output_folder, is_stdout, is_stream, make_output_folder,
+    publish, sealed, write_whole,
 };
 pub use read::{Header, ReadOptions, read, read_bytes};
 pub use stream::{
@@ -33,4 +43,4 @@ pub use stream::{
     diagnose_files, fit_partitions, fit_stream, is_pipe, partial_sums, read_sources, sources,
 };
 pub use table::Table;
-pub use write::{TableWriter, write, write_whole};
+pub use write::{TableWriter, write};

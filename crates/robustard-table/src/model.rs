@@ -252,6 +252,7 @@ impl TableModel {
         control: &Control,
     ) -> Result<Fitted, ModelError> {
         let encoder = Encoder::fit(table, columns)?;
+        columns.limits.check_fit(table.row_count(), encoder.width())?;
         let TableData { dataset, rows, notes } = encoder.data(table)?;
         let mut model = Self::fit_data(encoder, &dataset, recipe, control)?;
         (model.rows, model.table_rows) = (rows, table.row_count());

@@ -15,6 +15,8 @@ use rayon::prelude::*;
 use crate::csv;
 use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind, PARQUET_MAGIC, compression_of, kind_of};
+use crate::limits::{Limits, caught};
+use crate::packed;
 use crate::table::Table;
 
 /// Rows of a Parquet batch.
@@ -42,11 +44,13 @@ pub struct ReadOptions {
     pub header: Header,
     /// Columns of delimited text that are names even if they look like numbers: 007 stays 007.
     pub text_columns: Vec<String>,
+    /// The most that is read.
+    pub limits: Limits,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        Self { kind: None, delimiter: None, header: Header::Auto, text_columns: Vec::new() }
+        Self { kind: None, delimiter: None, header: Header::Auto, text_columns: Vec::new(), limits: Limits::default() }
     }
 }
 
@@ -69,17 +73,30 @@ pub fn read(path: &Path, options: &ReadOptions) -> Result<Table, TableError> {
     if may_be_parquet && starts_with(path, PARQUET_MAGIC).map_err(failed)? {
         let open = || File::open(path).map_err(ArrowError::from);
         let (schema, batches) = read_parquet(open).map_err(|error| malformed(&name, Kind::Parquet, &error))?;
-        return to_table(&schema, batches, &name, Kind::Parquet, &Reading::default());
+        return to_table(&schema, batches, &name, Kind::Parquet, &Reading::default(), options);
     }
     let bytes = if is_stdin {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map_err(failed)?;
-        bytes
-    } else {
+        read_limited(std::io::stdin().lock(), &name, options)?.map_err(failed)?
+    } else if path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         std::fs::read(path).map_err(failed)?
+    } else {
+        read_limited(File::open(path).map_err(failed)?, &name, options)?.map_err(failed)?
     };
     let guess = Format::of_path(path).map(|format| format.kind);
     read_content(bytes, &name, options, guess)
+}
+
+/// All bytes of a pipe or a packed file, whose size is not known before; more than there is memory for are refused.
+fn read_limited(reader: impl Read, name: &str, options: &ReadOptions) -> Result<std::io::Result<Vec<u8>>, TableError> {
+    let most = options.limits.text();
+    let mut bytes = Vec::new();
+    match reader.take(most.saturating_add(1)).read_to_end(&mut bytes) {
+        Ok(read) if read as u64 > most => Err(TableError::TooLarge { path: name.to_owned(), most }),
+        Err(error) if error.kind() == std::io::ErrorKind::OutOfMemory => {
+            Err(TableError::TooLarge { path: name.to_owned(), most: bytes.len() as u64 })
+        }
+        result => Ok(result.map(|_| bytes)),
+    }
 }
 
 /// A pipe is not looked into: what is read from it once is gone.
@@ -102,7 +119,7 @@ fn read_content(bytes: Vec<u8>, name: &str, options: &ReadOptions, guess: Option
     if bytes.is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
     }
-    let bytes = decompress(bytes, name)?;
+    let bytes = decompress(bytes, name, options)?;
     let kind = options.kind.unwrap_or_else(|| kind_by(&bytes, guess));
     if kind.is_text() && bytes.trim_ascii().is_empty() {
         return Err(TableError::Empty { path: name.to_owned() });
@@ -110,14 +127,15 @@ fn read_content(bytes: Vec<u8>, name: &str, options: &ReadOptions, guess: Option
     let malformed = |error: ArrowError| malformed(name, kind, &error);
     let (schema, batches) = match kind {
         Kind::Csv | Kind::Tsv => return csv_table(&bytes, name, kind, options),
-        Kind::JsonLines => return json_table(&bytes, name),
+        Kind::JsonLines => return json_table(&bytes, name, options),
         Kind::Parquet => {
             let bytes = Bytes::from(bytes);
             read_parquet(|| Ok(bytes.clone())).map_err(malformed)?
         }
-        Kind::Arrow => read_arrow(bytes).map_err(malformed)?,
+        Kind::Arrow => read_arrow(bytes, options.limits.text()).map_err(malformed)?,
     };
-    to_table(&schema, batches, name, kind, &Reading { text_columns: &options.text_columns, ..Reading::default() })
+    let reading = Reading { text_columns: &options.text_columns, ..Reading::default() };
+    to_table(&schema, batches, name, kind, &reading, options)
 }
 
 /// The kind that the first bytes show, or the name.
@@ -143,17 +161,17 @@ pub(crate) fn csv_table(bytes: &[u8], name: &str, kind: Kind, options: &ReadOpti
     // Where commas do not part fields they are decimal commas.
     let reading = Reading { decimal_comma: delimiter != b',', text_columns: &options.text_columns };
     let (schema, batches) = read_csv(bytes, delimiter, options).map_err(|error| malformed(name, kind, &error))?;
-    to_table(&schema, batches, name, kind, &reading)
+    to_table(&schema, batches, name, kind, &reading, options)
 }
 
 /// A table of JSON lines.
-pub(crate) fn json_table(bytes: &[u8], name: &str) -> Result<Table, TableError> {
+pub(crate) fn json_table(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Table, TableError> {
     let kind = Kind::JsonLines;
     let (schema, batches) = read_json(bytes).map_err(|error| match first_bad_line(bytes) {
         Some(reason) => TableError::Malformed { path: name.to_owned(), kind: kind.name(), reason },
         None => malformed(name, kind, &error),
     })?;
-    to_table(&schema, batches, name, kind, &Reading::default())
+    to_table(&schema, batches, name, kind, &Reading::default(), options)
 }
 
 fn to_table(
@@ -162,7 +180,12 @@ fn to_table(
     name: &str,
     kind: Kind,
     reading: &Reading<'_>,
+    options: &ReadOptions,
 ) -> Result<Table, TableError> {
+    let (columns, most) = (schema.fields().len(), options.limits.columns);
+    if columns > most {
+        return Err(TableError::TooManyColumns { path: name.to_owned(), columns, most });
+    }
     let join = |column: usize| {
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(column).as_ref()).collect();
         match batches.as_slice() {
@@ -226,23 +249,21 @@ fn first_bad_line(bytes: &[u8]) -> Option<String> {
 
 type Batches = (Arc<Schema>, Vec<RecordBatch>);
 
-fn decompress(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, TableError> {
+fn decompress(bytes: Vec<u8>, name: &str, options: &ReadOptions) -> Result<Vec<u8>, TableError> {
     let failed = |compression, error: std::io::Error| TableError::Compression {
         path: name.to_owned(),
         compression,
         reason: error.to_string(),
     };
-    let mut plain = Vec::new();
     match compression_of(&bytes) {
         Compression::None => Ok(bytes),
         Compression::Gzip => {
-            let mut decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
-            decoder.read_to_end(&mut plain).map_err(|error| failed("gzip", error))?;
-            Ok(plain)
+            let decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+            read_limited(decoder, name, options)?.map_err(|error| failed("gzip", error))
         }
         Compression::Zstd => {
-            zstd::stream::copy_decode(bytes.as_slice(), &mut plain).map_err(|error| failed("zstd", error))?;
-            Ok(plain)
+            let decoder = zstd::stream::read::Decoder::new(bytes.as_slice()).map_err(|error| failed("zstd", error))?;
+            read_limited(decoder, name, options)?.map_err(|error| failed("zstd", error))
         }
     }
 }
@@ -266,10 +287,11 @@ fn read_csv(bytes: &[u8], delimiter: u8, options: &ReadOptions) -> Result<Batche
 fn read_parquet<R: ChunkReader + 'static>(
     open: impl Fn() -> Result<R, ArrowError> + Sync,
 ) -> Result<Batches, ArrowError> {
-    let metadata = ArrowReaderMetadata::load(&open()?, ArrowReaderOptions::default())?;
+    let file = open()?;
+    let metadata = readable(|| Ok(ArrowReaderMetadata::load(&file, ArrowReaderOptions::default())?))?;
     let schema = metadata.schema().clone();
     let groups = metadata.metadata().row_groups();
-    let read = |column: usize, group: usize| -> Result<Vec<ArrayRef>, ArrowError> {
+    let read_part = |column: usize, group: usize| -> Result<Vec<ArrayRef>, ArrowError> {
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(open()?, metadata.clone());
         let mask = ProjectionMask::roots(builder.parquet_schema(), [column]);
         // Room is made for a whole batch, and what a damaged file says about its size may be anything.
@@ -277,6 +299,7 @@ fn read_parquet<R: ChunkReader + 'static>(
         let batches = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(rows).build()?;
         batches.map(|batch| Ok(batch?.column(0).clone())).collect()
     };
+    let read = |column: usize, group: usize| readable(|| read_part(column, group));
     let read_group = |group: usize| -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = (0..schema.fields().len()).into_par_iter().map(|column| read(column, group));
         let columns: Vec<Vec<ArrayRef>> = columns.collect::<Result<_, _>>()?;
@@ -295,7 +318,19 @@ fn read_parquet<R: ChunkReader + 'static>(
     Ok((schema.clone(), batches.into_iter().flatten().collect()))
 }
 
-fn read_arrow(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
+/// What a reader of a format gives; damaged files make some of them panic.
+pub(crate) fn readable<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
+    caught(read).unwrap_or_else(|reason| Err(ArrowError::ParseError(format!("it is damaged ({reason})"))))
+}
+
+fn read_arrow(bytes: Vec<u8>, most: u64) -> Result<Batches, ArrowError> {
+    readable(|| {
+        packed::check(&mut Cursor::new(&bytes), most)?;
+        read_checked_arrow(bytes)
+    })
+}
+
+fn read_checked_arrow(bytes: Vec<u8>) -> Result<Batches, ArrowError> {
     if bytes.starts_with(b"ARROW1") {
         let reader = arrow_ipc::reader::FileReader::try_new(Cursor::new(bytes), None)?;
         Ok((reader.schema(), reader.collect::<Result<_, _>>()?))

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -21,14 +22,17 @@ const MISSING_WORDS: [&str; 9] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", 
 #[derive(Debug, Clone)]
 pub struct Table {
     batch: RecordBatch,
+    /// Where each column is; the first of a name.
+    places: Arc<HashMap<String, usize>>,
 }
 
 impl Table {
     /// Checks that names are distinct; text columns that hold only numbers and words for missing values become numbers.
     pub(crate) fn new(batch: RecordBatch, path: &str, reading: &Reading<'_>) -> Result<Self, TableError> {
         let names: Vec<&String> = batch.schema_ref().fields().iter().map(|field| field.name()).collect();
-        if let Some(k) = (0..names.len()).find(|&k| names[..k].contains(&names[k])) {
-            return Err(TableError::DuplicateColumn { path: path.to_owned(), column: names[k].clone() });
+        let mut seen = HashSet::with_capacity(names.len());
+        if let Some(twice) = names.iter().find(|name| !seen.insert(**name)) {
+            return Err(TableError::DuplicateColumn { path: path.to_owned(), column: twice.to_string() });
         }
         let settle = |(column, name): (&ArrayRef, &&String)| {
             if reading.text_columns.contains(*name) {
@@ -71,7 +75,16 @@ impl Table {
             columns.iter().map(|(name, values)| Field::new(name, values.data_type().clone(), true)).collect();
         let arrays = columns.into_iter().map(|(_, values)| values).collect();
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).expect("columns of one length");
-        Self { batch }
+        let names = batch.schema_ref().fields().iter().map(|field| field.name().clone());
+        // In reverse, so that the first of a name stays.
+        let places = names.enumerate().map(|(place, name)| (name, place)).collect::<Vec<_>>().into_iter().rev();
+        let places = Arc::new(places.collect());
+        Self { batch, places }
+    }
+
+    /// Whether there is a column of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.places.contains_key(name)
     }
 
     /// Number of rows.
@@ -87,7 +100,7 @@ impl Table {
     /// The values of a column.
     pub fn column(&self, name: &str) -> Result<&ArrayRef, TableError> {
         let unknown = || TableError::NoSuchColumn { column: name.to_owned(), known: self.names() };
-        self.batch.column_by_name(name).ok_or_else(unknown)
+        self.places.get(name).map(|place| self.batch.column(*place)).ok_or_else(unknown)
     }
 
     /// A numeric or boolean column as numbers, NaN where missing; None if it holds something else.
@@ -138,7 +151,7 @@ impl Table {
 
     /// The table with more columns; one of the same name is replaced.
     pub fn with_columns(&self, columns: Vec<(String, ArrayRef)>) -> Table {
-        let new: Vec<String> = columns.iter().map(|(name, _)| name.clone()).collect();
+        let new: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
         let kept = self.names().into_iter().zip(self.batch.columns().iter().cloned());
         Self::from_columns(kept.filter(|(name, _)| !new.contains(name)).chain(columns).collect())
     }

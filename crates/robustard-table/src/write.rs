@@ -1,4 +1,4 @@
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -6,83 +6,43 @@ use arrow_array::RecordBatch;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use tempfile::NamedTempFile;
 
 use crate::error::{TableError, io_words};
+use crate::files::Existing;
 use crate::format::{Compression, Format, Kind};
+use crate::output::{Output, OutputError, Sealed, Trouble, publish};
 use crate::table::Table;
 
 /// Names that would promise another format than the CSV they would get.
 const OTHER_FORMATS: [&str; 9] = ["xlsx", "xls", "ods", "dta", "sav", "json", "html", "pdf", "zip"];
 
 /// Writes a table to a file, whole or not at all, or to standard output for `-` (as CSV). The format is that of the name,
-/// CSV if it tells none.
+/// CSV if it tells none. What has the name is replaced.
 pub fn write(table: &Table, path: &Path) -> Result<(), TableError> {
-    let mut writer = TableWriter::create(path)?;
+    let mut writer = TableWriter::create(path, Existing::Replace)?;
     writer.write(table)?;
     writer.finish()
-}
-
-/// Writes under another name beside the file first, so that a reader never sees half of it.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = temporary(path)?;
-    file.write_all(bytes)?;
-    put(file, path)
-}
-
-fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".robustard-").suffix(".tmp");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
-}
-
-fn put(file: NamedTempFile, path: &Path) -> std::io::Result<()> {
-    file.persist(path).map(|_| ()).map_err(|error| error.error)
 }
 
 /// Writes a table some rows at a time: to a file whole or not at all, or to standard output.
 pub struct TableWriter {
     path: PathBuf,
     sink: Sink,
+    trouble: Trouble,
     /// Of the first rows; the others are written as these.
     schema: Option<SchemaRef>,
 }
 
-/// Where bytes go; files under another name until they are whole.
-enum Target {
-    Stdout(std::io::Stdout),
-    File(BufWriter<NamedTempFile>),
-}
-
 enum Packed {
-    Plain(Target),
-    Gzip(flate2::write::GzEncoder<Target>),
-    Zstd(zstd::stream::write::Encoder<'static, Target>),
+    Plain(Output),
+    Gzip(flate2::write::GzEncoder<Output>),
+    Zstd(zstd::stream::write::Encoder<'static, Output>),
 }
 
 enum Sink {
     Text { kind: Kind, out: Packed },
     Parquet { out: Option<Packed>, writer: Option<ArrowWriter<Packed>> },
     Arrow { out: Option<Packed>, writer: Option<arrow_ipc::writer::FileWriter<Packed>> },
-}
-
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self {
-            Self::Stdout(out) => out.write(bytes),
-            Self::File(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Self::Stdout(out) => out.flush(),
-            Self::File(out) => out.flush(),
-        }
-    }
 }
 
 impl Write for Packed {
@@ -104,9 +64,9 @@ impl Write for Packed {
 }
 
 impl Packed {
-    fn finish(self) -> std::io::Result<Target> {
+    fn finish(self) -> std::io::Result<Output> {
         match self {
-            Self::Plain(target) => Ok(target),
+            Self::Plain(output) => Ok(output),
             Self::Gzip(encoder) => encoder.finish(),
             Self::Zstd(encoder) => encoder.finish(),
         }
@@ -115,7 +75,7 @@ impl Packed {
 
 impl TableWriter {
     /// Writes nothing yet; a file that is there stays until [`Self::finish`].
-    pub fn create(path: &Path) -> Result<Self, TableError> {
+    pub fn create(path: &Path, existing: Existing) -> Result<Self, TableError> {
         let failed = |reason: String| TableError::Write { path: path.display().to_string(), reason };
         let extension = path.extension().unwrap_or_default().to_ascii_lowercase();
         if OTHER_FORMATS.iter().any(|other| extension == *other) {
@@ -125,16 +85,13 @@ impl TableWriter {
             )));
         }
         let format = Format::of_path(path).unwrap_or(Format { kind: Kind::Csv, compression: Compression::None });
-        let target = if path == Path::new("-") {
-            Target::Stdout(std::io::stdout())
-        } else {
-            Target::File(BufWriter::new(temporary(path).map_err(|error| failed(io_words(&error)))?))
-        };
+        let output = Output::create(path, existing)?;
+        let trouble = output.trouble();
         let packed = match format.compression {
-            Compression::None => Packed::Plain(target),
-            Compression::Gzip => Packed::Gzip(flate2::write::GzEncoder::new(target, flate2::Compression::default())),
+            Compression::None => Packed::Plain(output),
+            Compression::Gzip => Packed::Gzip(flate2::write::GzEncoder::new(output, flate2::Compression::default())),
             Compression::Zstd => {
-                Packed::Zstd(zstd::stream::write::Encoder::new(target, 0).map_err(|error| failed(io_words(&error)))?)
+                Packed::Zstd(zstd::stream::write::Encoder::new(output, 0).map_err(|error| failed(io_words(&error)))?)
             }
         };
         let sink = match format.kind {
@@ -142,7 +99,7 @@ impl TableWriter {
             Kind::Arrow => Sink::Arrow { out: Some(packed), writer: None },
             kind => Sink::Text { kind, out: packed },
         };
-        Ok(Self { path: path.to_owned(), sink, schema: None })
+        Ok(Self { path: path.to_owned(), sink, trouble, schema: None })
     }
 
     /// Writes more rows of the same columns.
@@ -155,12 +112,17 @@ impl TableWriter {
             _ => alike(table.batch(), schema)
                 .map_err(|reason| TableError::Write { path: self.path.display().to_string(), reason })?,
         };
-        write_batch(&mut self.sink, &batch, is_first).map_err(|error| failed(&self.path, &error))
+        write_batch(&mut self.sink, &batch, is_first).map_err(|error| failed(&self.path, &self.trouble, &error))
     }
 
     /// Ends the file and gives it its name.
     pub fn finish(self) -> Result<(), TableError> {
-        let Self { path, sink, .. } = self;
+        Ok(publish(vec![self.seal()?])?)
+    }
+
+    /// Ends the file; it gets its name by [`publish`].
+    pub fn seal(self) -> Result<Sealed, TableError> {
+        let Self { path, sink, trouble, .. } = self;
         let packed = match sink {
             Sink::Text { out, .. } => Ok(Some(out)),
             Sink::Parquet { out, writer } => match writer {
@@ -172,21 +134,19 @@ impl TableWriter {
                 None => Ok(out),
             },
         };
-        let Some(packed) = packed.map_err(|error| failed(&path, &error))? else { return Ok(()) };
-        let whole = packed.finish().and_then(|target| match target {
-            Target::Stdout(mut out) => out.flush(),
-            Target::File(file) => put(file.into_inner().map_err(|error| error.into_error())?, &path),
-        });
-        whole.map_err(|error| TableError::Write { path: path.display().to_string(), reason: io_words(&error) })
+        let packed = packed.map_err(|error| failed(&path, &trouble, &error))?;
+        let packed = packed.ok_or_else(|| TableError::NoRows { path: path.display().to_string() })?;
+        let output = packed.finish().map_err(|error| OutputError { path, error })?;
+        Ok(output.seal()?)
     }
 }
 
-fn failed(path: &Path, error: &ArrowError) -> TableError {
-    let reason = match error {
-        ArrowError::IoError(_, io) => io_words(io),
-        other => other.to_string(),
-    };
-    TableError::Write { path: path.display().to_string(), reason }
+/// What went wrong, as the system said it if it was its word.
+fn failed(path: &Path, trouble: &Trouble, error: &ArrowError) -> TableError {
+    match trouble.error() {
+        Some(error) => OutputError { path: path.to_owned(), error }.into(),
+        None => TableError::Write { path: path.display().to_string(), reason: error.to_string() },
+    }
 }
 
 /// Rows with the types of the first ones.

@@ -284,3 +284,62 @@ fn rare_levels_hide_no_wrong_row_and_unseen_ones_are_uncertain() {
         assert!((8.0..20.0).contains(&width(2)), "{features}: {interval:?}");
     }
 }
+
+/// One target that can only be a typing error leaves the others' predictions and error bars alone, with every noise that is not one for all
+/// rows.
+#[test]
+fn one_gross_target_does_not_spoil_the_error_bars() {
+    let text = |rows: i32, gross: Option<f64>| {
+        let mut text = "x,z,y\n".to_owned();
+        let mut state = 1_u64;
+        // Between −1 and 1, without any order.
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as f64 / f64::from(1 << 30) - 1.0
+        };
+        for i in 0..rows {
+            let [x, z, noise] = [draw(), draw(), draw()];
+            let y = 1.0 + 0.5 * x - 0.3 * z + 0.1 * noise;
+            text += &format!("{x},{z},{}\n", gross.filter(|_| i == 17).unwrap_or(y));
+        }
+        text
+    };
+    for (rows, features, noise) in [
+        (300, "auto", "auto"),
+        (300, "smooth", "auto"),
+        (300, "auto", "student-t"),
+        (300, "linear", "student-t"),
+        (300, "linear", "contaminated"),
+        (300, "smooth", "contaminated"),
+        (300, "linear", "contaminated-t"),
+        (40, "auto", "auto"),
+        (40, "linear", "student-t"),
+    ] {
+        let clean = table(&text(rows, None));
+        let options = serde_json::json!({ "features": features, "noise": noise });
+        let options: robustard::Options = serde_json::from_value(options).unwrap();
+        let recipe = options.recipe().unwrap();
+        let predicted = |gross: Option<f64>| {
+            let fitted =
+                TableModel::fit(&table(&text(rows, gross)), &EncodeOptions::new("y"), &recipe, &Control::new());
+            let model = fitted.unwrap().model;
+            if gross.is_some() {
+                assert_eq!(model.regression().diagnostics().flagged_rows()[0], 17, "{rows} {features} {noise}");
+            }
+            model.predict(&clean, &Control::new()).unwrap().values
+        };
+        let right = predicted(None);
+        for gross in [999_999_999.0, -1e15, 1e30] {
+            let spoiled = predicted(Some(gross));
+            for row in [0, 17, 30] {
+                let (width, other) = (right.std[row], spoiled.std[row]);
+                assert!(
+                    (0.8..1.25).contains(&(other / width)),
+                    "{rows} {features} {noise} {gross}: {other} for {width}"
+                );
+                let off = (spoiled.mean[row] - right.mean[row]).abs();
+                assert!(off < 0.5 * width, "{rows} {features} {noise} {gross}: off by {off}");
+            }
+        }
+    }
+}

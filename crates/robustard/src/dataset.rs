@@ -31,6 +31,8 @@ pub enum DatasetError {
     NotFinite { name: String, column: usize, row: usize, value: f64 },
     #[error("the target in row {} is {value}; drop the row", .row + 1)]
     TargetNotFinite { row: usize, value: f64 },
+    #[error("the largest target is {largest:e}, too small to compute with; multiply the targets by a large number")]
+    TargetTooSmall { largest: f64 },
     #[error("there are {rows} rows but {weights} weights; give one weight per row")]
     WeightLength { rows: usize, weights: usize },
     #[error(
@@ -45,6 +47,9 @@ pub enum DatasetError {
     #[error("there are {columns} inputs but {labels} {what}; give one per input")]
     LabelCount { columns: usize, labels: usize, what: &'static str },
 }
+
+/// Where targets are all smaller, numbers between them have too few digits left.
+const SMALLEST_TARGET: f64 = 1e-290;
 
 /// An input column, the caller's or its own.
 #[derive(Debug, Clone)]
@@ -183,10 +188,14 @@ impl<'a> Dataset<'a> {
         if self.target.len() != expected {
             return Err(DatasetError::TargetLength { rows: expected, targets: self.target.len() });
         }
-        match self.target.iter().position(|value| !value.is_finite()) {
-            Some(row) => Err(DatasetError::TargetNotFinite { row, value: self.target[row] }),
-            None => Ok(()),
+        if let Some(row) = self.target.iter().position(|value| !value.is_finite()) {
+            return Err(DatasetError::TargetNotFinite { row, value: self.target[row] });
         }
+        let largest = self.target.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+        if largest > 0.0 && largest < SMALLEST_TARGET {
+            return Err(DatasetError::TargetTooSmall { largest });
+        }
+        Ok(())
     }
 
     /// The first input that is not a finite number.

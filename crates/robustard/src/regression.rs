@@ -17,6 +17,7 @@ use crate::features::FeatureKind;
 use crate::fitted::{Fit, Whole};
 use crate::quality::{CHECKED_LEVELS, PartCoverage, Quality};
 use crate::recipe::Recipe;
+use crate::scaling::Standardizer;
 use crate::selection::{Chosen, Selection, choose};
 use crate::target::{Predicted, TargetTransform};
 use crate::work::Work;
@@ -465,6 +466,24 @@ impl Regression {
         let fits = |path: &robustard_engine::solver::Path| path.relevance.len() == iterations;
         let agree = self.paths.groups.iter().all(fits)
             && self.paths.rows.iter().all(|path| fits(path) && path.index < self.row_count());
-        if agree { Ok(()) } else { Err("its parts are of different sizes".to_owned()) }
+        if !agree {
+            return Err("its parts are of different sizes".to_owned());
+        }
+        if self.predicts() { Ok(()) } else { Err("its predictions are not finite".to_owned()) }
+    }
+
+    /// Whether predictions in the middle of the training rows, and a standard deviation from it, are finite.
+    fn predicts(&self) -> bool {
+        let Standardizer { mean, scale } = self.fit.design.inputs();
+        [-1.0, 0.0, 1.0].into_iter().all(|step| {
+            let row = Mat::from_fn(1, mean.len(), |_, input| mean[input] + step * scale[input]);
+            // Inputs near the largest number have no neighbours.
+            let is_place = row.row(0).iter().all(|value| value.is_finite());
+            let is_finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
+            !is_place
+                || self
+                    .predict(row.as_ref())
+                    .is_ok_and(|Prediction { mean, std, .. }| is_finite(&mean) && is_finite(&std))
+        })
     }
 }

@@ -35,6 +35,21 @@ pub(crate) fn typing_errors(column: ColRef<'_, f64>) -> Vec<usize> {
     if far.len() as f64 > MOST_TYPING_ERRORS * column.nrows() as f64 { Vec::new() } else { far }
 }
 
+/// The rows of a target that can only be typing errors: in small tables also one alone, if it is much farther off.
+pub(crate) fn typing_errors_of_target(target: ColRef<'_, f64>) -> Vec<usize> {
+    /// Rows that the rest is known from.
+    const LEAST_ROWS: usize = 10;
+    /// How much farther: targets of few rows may well spread over some powers of ten.
+    const FARTHER: f64 = 1000.0;
+    let (rows, errors) = (target.nrows(), typing_errors(target));
+    if !errors.is_empty() || rows < LEAST_ROWS || MOST_TYPING_ERRORS * rows as f64 >= 1.0 {
+        return errors;
+    }
+    let Some((centre, limit)) = typing_limit(target) else { return Vec::new() };
+    let far: Vec<usize> = (0..rows).filter(|&row| (target[row] - centre).abs() > FARTHER * limit).collect();
+    if far.len() == 1 { far } else { Vec::new() }
+}
+
 /// Mean and standard deviation of a column without its typing errors; none if there are no such values.
 fn without_typing_errors(column: ColRef<'_, f64>) -> Option<(f64, f64)> {
     let far = typing_errors(column);

@@ -27,7 +27,7 @@ use crate::learn::{Effort, Relevance, relevance};
 use crate::moments::Moments;
 use crate::range::Range;
 use crate::recipe::{IntervalRows, Recipe};
-use crate::scaling::{Standardizer, typing_errors};
+use crate::scaling::{Standardizer, typing_errors_of_target};
 use crate::target::{TargetScale, TargetTransform};
 use crate::widths::{self, Widths};
 
@@ -61,10 +61,11 @@ pub(crate) struct Work<'a> {
     lines: OnceLock<Problem<'a>>,
 }
 
-/// The rows whose targets can only be typing errors, where noise is chosen, and what the target is standardized by: the others.
+/// The rows whose targets can only be typing errors, and what the target is standardized by: the others. Where one noise for all rows is
+/// asked for, it is that of these rows, too, and none is one.
 fn target_scale(dataset: &Dataset<'_>, recipe: &Recipe) -> Result<(Vec<usize>, TargetScale), Error> {
-    let is_chosen = recipe.noise().is_auto();
-    let far = if is_chosen { typing_errors(ColRef::from_slice(dataset.target())) } else { Vec::new() };
+    let is_shared = recipe.noise().given().is_some_and(|noise| noise.is_shared());
+    let far = if is_shared { Vec::new() } else { typing_errors_of_target(ColRef::from_slice(dataset.target())) };
     let transform = recipe.target_transform().given().unwrap_or_default();
     let scale = scale_without(dataset, &far, recipe.intercept(), transform)?;
     Ok((far, scale))

@@ -18,6 +18,8 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::error::{TableError, io_words};
+use crate::files::{self, Existing, Readers};
+use crate::output::OutputError;
 
 /// Numbers in a block, about: 4 MiB stay in a processor's cache and are read at a disk's full speed.
 const BLOCK_NUMBERS: usize = 1 << 19;
@@ -28,23 +30,6 @@ const CHECKSUMS: &str = "robustard.xxh3";
 const NOTE: &str = "robustard.note";
 /// The end of an Arrow file: the footer's length and a magic word.
 const TRAILER: usize = 10;
-
-/// How the names of caches begin that are being copied to their place.
-const UNFINISHED: &str = ".robustard-cache-";
-
-/// Removes what processes that were killed have left in a folder of caches.
-pub(super) fn clean(folder: &Path) {
-    for entry in folder.read_dir().into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with(UNFINISHED) {
-            let path = entry.path();
-            let is_left = File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
-            if is_left {
-                // If that fails, the next one tries again.
-                let _ = std::fs::remove_file(&path);
-            }
-        }
-    }
-}
 
 /// Writes columns block by block.
 pub(super) struct CacheWriter {
@@ -278,17 +263,17 @@ impl Cache {
 
     /// Copies a cache without a name to a file, whole or not at all.
     pub fn keep_as(&self, path: &Path) -> Result<(), TableError> {
-        let failed =
-            |error: std::io::Error| TableError::Write { path: path.display().to_string(), reason: io_words(&error) };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut named = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(folder).map_err(failed)?;
-        // Whoever finds it unlocked knows that its writer is gone.
-        named.as_file().lock().map_err(failed)?;
-        let mut own = self.file.try_clone().map_err(failed)?;
-        own.seek(SeekFrom::Start(0)).map_err(failed)?;
-        std::io::copy(&mut own, named.as_file_mut()).map_err(failed)?;
-        named.persist(path).map_err(|error| failed(error.error))?;
-        Ok(())
+        let copy = || -> std::io::Result<()> {
+            let folder = files::folder_of(path);
+            let mut named = files::temporary(folder, Readers::User)?;
+            let mut own = self.file.try_clone()?;
+            own.seek(SeekFrom::Start(0))?;
+            std::io::copy(&mut own, named.as_file_mut())?;
+            files::sync(named.as_file())?;
+            files::put(named, path, Existing::Replace)?;
+            files::sync_folder(folder)
+        };
+        copy().map_err(|error| OutputError { path: path.to_owned(), error }.into())
     }
 
     /// Whether there is a column of texts.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{TableError, io_words};
-use crate::write::write_whole;
+use crate::files::Existing;
+use crate::output::write_whole;
 
 const MAGIC: &[u8] = b"robustard checkpoint 1\n";
 
@@ -52,8 +53,7 @@ impl Checkpoint {
     /// Writes how far the fit has come, whole or not at all.
     pub fn write(&self, state: &[u8]) -> Result<(), TableError> {
         let bytes = [MAGIC, &self.task, Sha256::digest(state).as_slice(), state].concat();
-        let failed = |error| TableError::Write { path: self.path.display().to_string(), reason: io_words(&error) };
-        write_whole(&self.path, &bytes).map_err(failed)
+        Ok(write_whole(&self.path, &bytes, Existing::Replace)?)
     }
 }
 

@@ -13,10 +13,10 @@ mod sources;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use robustard::{Control, Diagnostics, Progress, Recipe, Stage, StreamTask};
+use robustard::{Control, Diagnostics, Progress, Recipe, SAMPLE_ROWS, Stage, StreamTask};
 use sha2::{Digest, Sha256};
 
-use self::cache::{Cache, CacheWriter, clean};
+use self::cache::{Cache, CacheWriter};
 use self::checkpoint::Checkpoint;
 pub use self::partitions::{PartitionRows, Run, diagnose_batches, fit_partitions, partial_sums};
 pub use self::pieces::{Batches, Input};
@@ -27,7 +27,10 @@ use self::sources::memory_needed;
 pub use self::sources::{Source, is_pipe, sources};
 use crate::encode::{EncodeOptions, Encoder, median};
 use crate::error::{TableError, io_words};
+use crate::files;
+use crate::limits::{Limits, free_memory};
 use crate::model::{ModelError, TableModel};
+use crate::output::make_output_folder;
 use crate::read::{ReadOptions, read};
 use crate::table::Table;
 
@@ -48,13 +51,6 @@ impl StreamOptions {
         let limit = self.memory.or_else(|| free_memory().map(|free| free / 2));
         self.cache.is_some() || self.checkpoint.is_some() || limit.is_some_and(|limit| memory_needed(sources) > limit)
     }
-}
-
-/// Bytes that are free, if the system says so.
-fn free_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| 1024 * kibibytes)
 }
 
 /// What a streamed fit gives back.
@@ -135,6 +131,8 @@ pub fn fit_stream(
     control.tell(Progress::Stage(&Stage::Reading));
     let (cache, scan) = cached(input, reading, columns, options, &task, control)?;
     let encoder = encoder(&cache, &scan, columns)?;
+    // Few bytes may be a way to ask for passes: what these need has to be free.
+    Limits::default().check_fit(SAMPLE_ROWS.min(usize::try_from(scan.rows).unwrap_or(usize::MAX)), encoder.width())?;
     let mut rows = CachedRows::new(cache, &scan, &encoder);
     let Looked { moments, sample, drawn, fingerprint, without_weight, with_missing } =
         control.run(|| rows.look(&encoder, recipe.seed(), control))?;
@@ -171,9 +169,9 @@ pub fn fit_stream(
         },
         Some(&mut show_rows),
     )?;
-    if let Some(path) = &options.checkpoint {
+    if let Some(path) = options.checkpoint.as_ref().filter(|_| !control.is_stopped()) {
         // There is nothing to go on with.
-        let _ = std::fs::remove_file(path);
+        let _ = files::remove(path);
     }
     input.files().iter().try_for_each(Source::check)?;
     let suspicious: Vec<u64> =
@@ -232,7 +230,7 @@ fn fingerprint(input: Input<'_>, reading: &ReadOptions, columns: &EncodeOptions)
     let parts = [
         serde_json::to_string(&whole).unwrap_or_default(),
         serde_json::to_string(columns).unwrap_or_default(),
-        format!("{reading:?} {}", env!("CARGO_PKG_VERSION")),
+        format!("{:?} {}", ReadOptions { limits: Limits::default(), ..reading.clone() }, env!("CARGO_PKG_VERSION")),
     ];
     let digest = Sha256::digest(parts.join("\n"));
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -256,12 +254,8 @@ fn cached(
     }
     let folder = match &options.cache {
         Some(folder) => {
-            let failed = |error: std::io::Error| TableError::Write {
-                path: folder.display().to_string(),
-                reason: io_words(&error),
-            };
-            std::fs::create_dir_all(folder).map_err(failed)?;
-            clean(folder);
+            make_output_folder(folder).map_err(TableError::from)?;
+            files::clean(folder);
             folder.clone()
         }
         None => std::env::temp_dir(),
@@ -271,7 +265,7 @@ fn cached(
     let mut text: Vec<String> = Vec::new();
     loop {
         // Without a name, so that nothing is left behind whatever happens.
-        let file = tempfile::tempfile_in(&folder).map_err(failed)?;
+        let file = files::unnamed(&folder).map_err(failed)?;
         let shown = folder.join("(temporary cache)");
         let files = input.files().len().max(1);
         let tell = |rows: u64, source: usize| {

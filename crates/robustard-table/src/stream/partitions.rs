@@ -22,6 +22,7 @@ use super::{StreamOptions, StreamedFit};
 use crate::encode::{ColumnFacts, EncodeOptions, Encoder, Missing, median, most_levels};
 use crate::error::TableError;
 use crate::file::{pack, unpack};
+use crate::files;
 use crate::format::Kind;
 use crate::model::{Fingerprint, ModelError, TableData, TableModel};
 use crate::read::malformed;
@@ -491,9 +492,9 @@ pub fn fit_partitions(
         keep: Some(&mut keep),
     };
     let regression = fit_passes(&mut partitions, task)?;
-    if let Some(path) = &options.checkpoint {
+    if let Some(path) = options.checkpoint.as_ref().filter(|_| !control.is_stopped()) {
         // There is nothing to go on with.
-        let _ = std::fs::remove_file(path);
+        let _ = files::remove(path);
     }
     let label = |row: &SuspiciousRow| partitions.labels.get(&row.row).cloned().unwrap_or_default();
     let suspicious = regression.whole().map_or_else(Vec::new, |whole| whole.suspicious.iter().map(label).collect());

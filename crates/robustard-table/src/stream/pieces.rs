@@ -14,6 +14,7 @@ use super::sources::{Source, is_parquet};
 use crate::csv;
 use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind, compression_of};
+use crate::packed;
 use crate::read::{self, Header, ReadOptions, Reading};
 use crate::table::Table;
 
@@ -176,8 +177,8 @@ fn next_batch(
     name: &str,
     kind: Kind,
 ) -> Result<Option<Table>, TableError> {
-    let Some(batch) = batches.next() else { return Ok(None) };
-    let batch = batch.map_err(|error| read::malformed(name, kind, &error))?;
+    let batch = read::readable(|| batches.next().transpose()).map_err(|error| read::malformed(name, kind, &error))?;
+    let Some(batch) = batch else { return Ok(None) };
     Table::new(batch, name, &Reading::default()).map(Some)
 }
 
@@ -191,10 +192,9 @@ fn open(path: &Path, source: &Source, options: &ReadOptions) -> Result<Reader, T
     };
     let file = || File::open(path).map_err(failed);
     if is_parquet(path).map_err(failed)? {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file()?);
-        let builder = builder.map_err(|error| malformed(Kind::Parquet)(error.into()))?;
-        let reader = builder.with_batch_size(ROWS).build().map_err(|error| malformed(Kind::Parquet)(error.into()))?;
-        return Ok(Reader::Parquet(reader));
+        let file = file()?;
+        let reader = || Ok(ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(ROWS).build()?);
+        return read::readable(reader).map(Reader::Parquet).map_err(malformed(Kind::Parquet));
     }
     let mut start = Vec::with_capacity(16);
     file()?.take(16).read_to_end(&mut start).map_err(failed)?;
@@ -211,12 +211,16 @@ fn open(path: &Path, source: &Source, options: &ReadOptions) -> Result<Reader, T
     let kind = options.kind.unwrap_or_else(|| read::kind_by(&start, Format::of_path(&source.path).map(|f| f.kind)));
     match kind {
         Kind::Arrow => {
-            let whole = BufReader::new(file()?);
+            let mut whole = BufReader::new(file()?);
+            let most = options.limits.text();
+            read::readable(|| packed::check(&mut whole, most)).map_err(malformed(kind))?;
             if start.starts_with(b"ARROW1") {
-                let reader = arrow_ipc::reader::FileReader::try_new(whole, None).map_err(malformed(kind))?;
+                let reader = read::readable(|| arrow_ipc::reader::FileReader::try_new(whole, None));
+                let reader = reader.map_err(malformed(kind))?;
                 Ok(Reader::Arrow(Box::new(reader)))
             } else {
-                let reader = arrow_ipc::reader::StreamReader::try_new(whole, None).map_err(malformed(kind))?;
+                let reader = read::readable(|| arrow_ipc::reader::StreamReader::try_new(whole, None));
+                let reader = reader.map_err(malformed(kind))?;
                 Ok(Reader::Arrow(Box::new(reader)))
             }
         }
@@ -332,7 +336,7 @@ impl TextReader {
         let first = self.lines;
         self.lines += lines.iter().filter(|&&byte| byte == b'\n').count();
         let table = match self.kind {
-            Kind::JsonLines => read::json_table(&lines, name),
+            Kind::JsonLines => read::json_table(&lines, name, options),
             kind => {
                 let text = if self.has_header { [self.header.as_slice(), &lines].concat() } else { lines };
                 let options = ReadOptions {

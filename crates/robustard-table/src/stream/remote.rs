@@ -19,6 +19,7 @@ use url::{Position, Url};
 
 use super::sources::Source;
 use crate::error::{TableError, io_words};
+use crate::files::{self, Readers};
 use crate::format::Format;
 
 /// A server that does not answer is asked so often, and for so long.
@@ -150,7 +151,8 @@ fn wanted(found: Vec<ObjectMeta>, pattern: Option<&str>, address: &str) -> Resul
 pub(super) fn fetch(source: &Source) -> Result<NamedTempFile, TableError> {
     let address = source.name();
     let remote = Remote::new(&address)?;
-    let local = NamedTempFile::new().map_err(|error| failed(&address, io_words(&error)))?;
+    let local =
+        files::temporary(&std::env::temp_dir(), Readers::User).map_err(|error| failed(&address, io_words(&error)))?;
     let options = GetOptions { if_match: source.tag().map(str::to_owned), ..GetOptions::default() };
     let copied = remote.runtime.block_on(async {
         let mut parts = match remote.store.get_opts(&remote.key, options).await {

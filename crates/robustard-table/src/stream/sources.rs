@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::remote;
 use crate::error::{TableError, io_words};
 use crate::format::{Compression, Format, Kind, PARQUET_MAGIC};
+use crate::limits::BYTES_PER_BYTE;
 
 /// Bytes in memory for a byte of a compressed text file, about.
 const INFLATION: u64 = 8;
@@ -111,8 +112,7 @@ impl Source {
 
 /// About how many bytes a fit in memory takes: the table, the numbers made of it and what is worked out for each row.
 pub(super) fn memory_needed(sources: &[Source]) -> u64 {
-    const COPIES: u64 = 4;
-    sources.iter().map(Source::size_in_memory).sum::<u64>().saturating_mul(COPIES)
+    sources.iter().map(Source::size_in_memory).sum::<u64>().saturating_mul(BYTES_PER_BYTE)
 }
 
 /// The files that are meant, in the order of the arguments, those of one argument by name.
