@@ -3,9 +3,11 @@
 //! A file is written under a name of its own in the folder where it will stay, which no one can guess, and gets its own name when all
 //! of it is on the disk. Its writer holds a lock until then: a file of that kind without a lock was left by a process that is gone.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use tempfile::{NamedTempFile, TempPath};
 
@@ -35,7 +37,7 @@ pub(crate) enum Readers {
 
 /// A new file without its final name, locked by its writer. It goes away unless it is [`put`] somewhere.
 pub(crate) fn temporary(folder: &Path, readers: Readers) -> std::io::Result<NamedTempFile> {
-    clean(folder);
+    clean_once(folder);
     loop {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX).suffix(SUFFIX);
@@ -137,6 +139,14 @@ pub(crate) fn make_folder(folder: &Path) -> std::io::Result<()> {
 /// A device, a pipe or an open file, to be written from its end on.
 pub(crate) fn stream(path: &Path) -> std::io::Result<File> {
     File::options().append(true).open(path)
+}
+
+/// The same as [`clean`] before the first file that this process makes in a folder, which may hold very many.
+fn clean_once(folder: &Path) {
+    static CLEANED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if CLEANED.lock().is_ok_and(|mut cleaned| cleaned.insert(folder.to_owned())) {
+        clean(folder);
+    }
 }
 
 /// Removes what processes that are gone have left in a folder.

@@ -355,3 +355,46 @@ pub fn sealed(path: &Path, bytes: &[u8], existing: Existing) -> Result<Sealed, O
     output.write_all(bytes).map_err(|error| OutputError::new(path, error))?;
     output.seal()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> String {
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    /// Of several files none appears, and none is lost, if one cannot have its name.
+    #[test]
+    fn all_or_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [old, new, taken] = ["old", "new", "taken"].map(|name| folder.path().join(name));
+        std::fs::write(&old, "before").unwrap();
+        let three = |existing| {
+            [(&old, Existing::Replace), (&new, Existing::Keep), (&taken, existing)]
+                .map(|(path, existing)| sealed(path, b"after", existing).unwrap())
+                .into()
+        };
+        let outputs: Vec<Sealed> = three(Existing::Keep);
+        std::fs::write(&taken, "another's").unwrap();
+        let error = publish(outputs).unwrap_err();
+        assert_eq!(error.error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!((read(&old).as_str(), read(&taken).as_str(), new.exists()), ("before", "another's", false));
+        publish(three(Existing::Replace)).unwrap();
+        assert!([&old, &new, &taken].iter().all(|path| read(path) == "after"));
+        assert_eq!(folder.path().read_dir().unwrap().count(), 3);
+    }
+
+    #[test]
+    fn names_of_one_file_are_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let around = folder.path().join(".").join("..").join(folder.path().file_name().unwrap()).join("a");
+        let is_same = || FileId::of(&path).is_some() && FileId::of(&path) == FileId::of(&around);
+        assert!(is_same());
+        std::fs::write(&path, "").unwrap();
+        assert!(is_same());
+        assert_ne!(FileId::of(&path), FileId::of(&folder.path().join("b")));
+        assert_eq!(FileId::of(Path::new("-")), None);
+    }
+}

@@ -300,7 +300,11 @@ fn one_gross_target_does_not_spoil_the_error_bars() {
         for i in 0..rows {
             let [x, z, noise] = [draw(), draw(), draw()];
             let y = 1.0 + 0.5 * x - 0.3 * z + 0.1 * noise;
-            text += &format!("{x},{z},{}\n", gross.filter(|_| i == 17).unwrap_or(y));
+            match (i, gross) {
+                (17, None) => {}
+                (17, Some(gross)) => text += &format!("{x},{z},{gross}\n"),
+                _ => text += &format!("{x},{z},{y}\n"),
+            }
         }
         text
     };
@@ -315,6 +319,7 @@ fn one_gross_target_does_not_spoil_the_error_bars() {
         (40, "auto", "auto"),
         (40, "linear", "student-t"),
     ] {
+        // Without that row.
         let clean = table(&text(rows, None));
         let options = serde_json::json!({ "features": features, "noise": noise });
         let options: robustard::Options = serde_json::from_value(options).unwrap();
@@ -338,7 +343,7 @@ fn one_gross_target_does_not_spoil_the_error_bars() {
                     "{rows} {features} {noise} {gross}: {other} for {width}"
                 );
                 let off = (spoiled.mean[row] - right.mean[row]).abs();
-                assert!(off < 0.5 * width, "{rows} {features} {noise} {gross}: off by {off}");
+                assert!(off < 0.3 * width, "{rows} {features} {noise} {gross}: off by {off}");
             }
         }
     }
