@@ -14,6 +14,8 @@ def test_answers_that_come_twice_count_once():
     assert in_order([(1, b"b"), (0, b"a"), (1, b"b")], 2) == [b"a", b"b"]
     with pytest.raises(RuntimeError, match="partition 2 of 3"):
         in_order([(0, b"a"), (2, b"c")], 3)
+    with pytest.raises(RuntimeError, match="two answers of partition 1 differ"):
+        in_order([(0, b"a"), (0, b"b")])
 
 
 def test_partitions_depend_on_the_files_alone(folder, monkeypatch):

@@ -127,15 +127,22 @@ class Keeper:
         self._kept: OrderedDict[int, tuple[Partition, int]] = OrderedDict()
         self._lock = Lock()
 
-    def partition(self, fit: str, number: int, read: Callable[[], Any]) -> Partition:
-        """The partition with that number; `read` gives its rows if they are not here."""
+    def kept(self, fit: str, number: int) -> Partition | None:
+        """The partition with that number, if it is here."""
         with self._lock:
             if fit != self._fit:
                 self._fit = fit
                 self._kept.clear()
-            if number in self._kept:
-                self._kept.move_to_end(number)
-                return self._kept[number][0]
+            if number not in self._kept:
+                return None
+            self._kept.move_to_end(number)
+            return self._kept[number][0]
+
+    def partition(self, fit: str, number: int, read: Callable[[], Any]) -> Partition:
+        """The partition with that number; `read` gives its rows if they are not here."""
+        kept = self.kept(fit, number)
+        if kept is not None:
+            return kept
         rows = read()
         partition = Partition(rows)
         with self._lock:
@@ -156,16 +163,33 @@ def answers(
 ) -> Iterator[tuple[int, bytes]]:
     """Does what a fit asks with some of its partitions, given by number and by something that can `read` the rows."""
     for number, piece in pieces:
-        partition = keeper.partition(fit, number, piece.read)
-        try:
-            yield number, partition.sums(broadcast)
-        except ValueError as error:
-            raise ValueError(f"partition {number + 1} ({piece}): {error}") from error
+        yield number, _answer(keeper.partition(fit, number, piece.read), number, piece, broadcast)
+
+
+def answers_of_kept(
+    fit: str, numbers: Iterable[int], broadcast: bytes, keeper: Keeper = _KEEPER
+) -> Iterator[tuple[int, bytes | None]]:
+    """The same with those partitions that are here; None for the others."""
+    for number in numbers:
+        partition = keeper.kept(fit, number)
+        yield number, None if partition is None else _answer(partition, number, "kept", broadcast)
+
+
+def _answer(partition: Partition, number: int, name: Any, broadcast: bytes) -> bytes:
+    try:
+        return partition.sums(broadcast)
+    except ValueError as error:
+        raise ValueError(f"partition {number + 1} ({name}): {error}") from error
 
 
 def in_order(found: Iterable[tuple[int, bytes]], count: int | None = None) -> list[bytes]:
     """Answers in the order of their partitions. One that came twice, from a task that ran twice, counts once."""
-    by_number = dict(found)
+    by_number: dict[int, bytes] = {}
+    for number, answer in found:
+        if by_number.setdefault(number, answer) != answer:
+            raise RuntimeError(
+                f"two answers of partition {number + 1} differ: its rows are not the same each time they are read"
+            )
     numbers = sorted(by_number)
     if count is not None and numbers != list(range(count)):
         missing = sorted(set(range(count)) - set(numbers))

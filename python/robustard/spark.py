@@ -25,12 +25,12 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 
 import robustard
 
-from ._distributed import PARTITION_ROWS, answers, in_order, is_table, pieces_of
+from ._distributed import PARTITION_ROWS, answers, answers_of_kept, in_order, is_table, pieces_of
 from ._files import model_of
 from ._robustard import Fitted
 from ._settings import PARAMETERS
@@ -85,8 +85,8 @@ class JointARD(Estimator, _Shared, DefaultParamsReadable, MLWritable):
     checkpoint : str, optional
         Write how far the fit has come to this file, on the driver, after each pass; a fit that was killed goes on from it.
     tasks : int, optional
-        How many tasks a pass is divided into: by default as many as Spark can run at once, where it says so, else one for each
-        partition. A task costs Spark a tenth of a second or two, whatever it does.
+        How many tasks a pass over files is divided into: by default as many as Spark can run at once, where it says so, else one for
+        each partition. A task costs Spark a tenth of a second or two, whatever it does.
     predictionCol, stdCol, lowerCol, upperCol : str
         What `transform` adds; 'prediction', 'std', 'lower' and 'upper' by default.
     level : float, default=0.95
@@ -191,19 +191,35 @@ class _Rows:
         if self._pieces is not None:
             count = len(self._pieces)
             tasks = self._frame.sparkSession.range(0, count, 1, min(self._tasks or count, count))
-            work = _on_files(self._fit, dict(enumerate(self._pieces)), broadcast)
-        else:
-            assert self._packed is not None
-            tasks = self._packed if self._tasks is None else self._packed.coalesce(self._tasks)
-            count, work = 0, _on_blobs(self._fit, broadcast)
-        found = {row["number"]: bytes(row["answer"]) for row in tasks.mapInArrow(work, _ANSWER).collect()}
+            found = _collected(tasks, _on_files(self._fit, dict(enumerate(self._pieces)), broadcast))
+            return in_order([(number, answer) for number, answer in found if answer is not None], count)
+        assert self._packed is not None
+        # As many tasks as there are partitions: their numbers are those of the tasks that packed them.
+        missing = None
+        done: list[tuple[int, bytes]] = []
+        if self._numbers is not None:
+            # Blobs travel from Spark to Python only where a worker does not have their rows yet.
+            found = _collected(self._packed.select("number"), _on_kept(self._fit, broadcast))
+            done = [(number, answer) for number, answer in found if answer is not None]
+            missing = sorted(set(self._numbers) - {number for number, _ in done})
+        if missing is None or missing:
+            rest = self._packed if missing is None else self._packed.filter(functions.col("number").isin(missing))
+            found = _collected(rest, _on_blobs(self._fit, broadcast))
+            done += [(number, answer) for number, answer in found if answer is not None]
+        numbers = sorted({number for number, _ in done})
         if self._numbers is None:
-            self._numbers = sorted(found)
-        elif self._numbers != sorted(found):
+            self._numbers = numbers
+        elif self._numbers != numbers:
             raise RuntimeError(
-                "the partitions of the DataFrame hold other rows in each pass: write it to Parquet files first and fit spark.read.parquet(…)"
+                "the partitions of the DataFrame hold other rows in each pass: write it to Parquet files first and fit "
+                "spark.read.parquet(…)"
             )
-        return in_order(found.items(), count or None)
+        return in_order(done)
+
+
+def _collected(tasks: DataFrame, work: Callable[[Batches], Batches]) -> list[tuple[int, bytes | None]]:
+    rows = tasks.mapInArrow(work, _ANSWER).collect()
+    return [(row["number"], None if row["answer"] is None else bytes(row["answer"])) for row in rows]
 
 
 def _plain_files(frame: DataFrame) -> list[str] | None:
@@ -296,7 +312,7 @@ def _task() -> int | None:
     return None if context is None else context.partitionId()
 
 
-def _answers(found: Iterable[tuple[int, bytes]]) -> Batches:
+def _answers(found: Iterable[tuple[int, bytes | None]]) -> Batches:
     for number, answer in found:
         yield pa.record_batch({"number": pa.array([number], pa.int64()), "answer": pa.array([answer], pa.binary())})
 
@@ -305,6 +321,14 @@ def _on_files(fit: str, pieces: dict[int, Any], broadcast: bytes) -> Callable[[B
     def work(batches: Batches) -> Batches:
         numbers = (number for batch in batches for number in batch.column(0).to_pylist())
         return _answers(answers(fit, ((number, pieces[number]) for number in numbers), broadcast))
+
+    return work
+
+
+def _on_kept(fit: str, broadcast: bytes) -> Callable[[Batches], Batches]:
+    def work(batches: Batches) -> Batches:
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        return _answers(answers_of_kept(fit, numbers, broadcast))
 
     return work
 
