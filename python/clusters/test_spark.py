@@ -59,11 +59,10 @@ def test_predictions_and_diagnoses(session, folder):
         assert row["lower"] < row["prediction"] < row["upper"] and row["std"] > 0
     found = model.diagnose(frame).toPandas()
     assert len(found) == 3000
-    assert found["flagged"].sum() >= 145
-    assert (
-        set(found.loc[found["flagged"], "id"]) >= set(7_000_000 + np.arange(0, 3000, 20)[:100])
-        or found["flagged"].sum() < 160
-    )
+    # Every twentieth row is wrong; of the others hardly any is flagged.
+    flagged = set(found.loc[found["flagged"], "id"])
+    wrong = set(7_000_000 + np.arange(0, 3000, 20))
+    assert len(wrong & flagged) >= 145 and len(flagged - wrong) <= 10
     with pytest.raises(ValueError, match="already"):
         model.transform(frame.withColumn("prediction", F.lit(1.0)))
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ._robustard import Partition as _Partition
 from ._robustard import fit_batches, fit_files, fit_partitions
-from ._robustard import partial_sums as _partial_sums
 
 if TYPE_CHECKING:
     from ._robustard import Call, Fitted, Streaming
@@ -79,7 +78,7 @@ def partial_sums(batches: Any, broadcast: bytes) -> bytes:
     >>> model.kept_rows_.size
     40
     """
-    return _partial_sums(arrow_stream(batches), broadcast)
+    return Partition(batches).sums(broadcast)
 
 
 class Partition:

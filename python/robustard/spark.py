@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import Param, Params
 from pyspark.ml.util import (
@@ -30,7 +31,7 @@ from pyspark.sql.types import BooleanType, DoubleType, StructField, StructType
 
 import robustard
 
-from ._distributed import PARTITION_ROWS, answers, answers_of_kept, in_order, is_table, pieces_of
+from ._distributed import PARTITION_ROWS, answers, answers_of_kept, files_of, in_order, is_table, located, pieces_of
 from ._files import model_of
 from ._robustard import Fitted
 from ._settings import PARAMETERS
@@ -170,21 +171,12 @@ class _Rows:
 
     def __enter__(self) -> _Rows:
         if self._pieces is None:
-            self._packed = self._frame.mapInArrow(_pack, _PACKED)
-            try:
-                self._packed = self._packed.persist()
-            except Exception as error:
-                if "unsupported" not in f"{type(error).__name__} {error}".lower():
-                    raise
+            self._packed = self._frame.mapInArrow(_pack, _PACKED).persist()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._packed is not None:
-            try:
-                self._packed.unpersist()
-            except Exception as error:
-                if "unsupported" not in f"{type(error).__name__} {error}".lower():
-                    raise
+            self._packed.unpersist()
 
     def run(self, broadcast: bytes) -> list[bytes]:
         """What a fit asks, of all partitions."""
@@ -237,29 +229,19 @@ def _plain_files(frame: DataFrame) -> list[str] | None:
             is_plain = (
                 type(plan).__name__ == "DataSource" and source == "parquet" and not getattr(plan, "_options", None)
             )
-            files = _listed(paths) if is_plain and paths else None
+            files = files_of(paths) if is_plain and paths else None
     except Exception:
         # Whatever the plan is, it is not one that is known here.
         return None
     if not files or not all(is_table(path) for path in files):
         return None
-    import pyarrow.parquet
-
-    from ._distributed import located
-
     try:
         filesystem, place = located(files[0])
-        schema = pyarrow.parquet.read_schema(place, filesystem=filesystem)
+        schema = pq.read_schema(place, filesystem=filesystem)
     except Exception:
         return None
     # Columns that come from the names of folders are not in the files.
     return files if schema.names == names else None
-
-
-def _listed(paths: Iterable[str]) -> list[str]:
-    from ._distributed import files_of
-
-    return files_of(list(paths))
 
 
 class _Blob:

@@ -18,7 +18,7 @@ mod _robustard {
     #[pymodule_export]
     use super::frame::Frame;
     #[pymodule_export]
-    use super::streaming::{Partition, fit_batches, fit_files, fit_partitions, partial_sums};
+    use super::streaming::{Partition, fit_batches, fit_files, fit_partitions};
     use super::*;
 
     #[pymodule_init]

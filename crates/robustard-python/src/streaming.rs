@@ -108,7 +108,7 @@ pub fn fit_batches(
     streaming.fit(py, Input::Batches(&open), &columns, &call)
 }
 
-/// Fits rows that lie elsewhere: `run` sends a task to all partitions and brings back what [`partial_sums`] makes of it there.
+/// Fits rows that lie elsewhere: `run` sends a task to all partitions and brings back what a [`Partition`] makes of it there.
 #[pyfunction]
 pub fn fit_partitions(
     py: Python<'_>,
@@ -142,18 +142,6 @@ pub fn fit_partitions(
     }
     let (StreamedFit { model, sample, names, notes }, interrupted) = fitted?;
     Ok(Fitted::of_table(model.with_estimator(call.estimator()), sample, names, notes, interrupted))
-}
-
-/// What the rows of a partition add up to, under what a fit has asked.
-#[pyfunction]
-pub fn partial_sums<'py>(
-    py: Python<'py>,
-    batches: &Bound<'py, PyAny>,
-    broadcast: &[u8],
-) -> PyResult<Bound<'py, PyBytes>> {
-    let batches: Batches = Box::new(reader(batches)?);
-    let sums = py.detach(|| robustard_table::partial_sums(batches, broadcast)).map_err(bad_value)?;
-    Ok(PyBytes::new(py, &sums))
 }
 
 /// The rows of a partition, where they are.

@@ -8,6 +8,7 @@ mod csv;
 mod diagnosis;
 mod encode;
 mod error;
+mod facts;
 mod fields;
 mod file;
 mod files;

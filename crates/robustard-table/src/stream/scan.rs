@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheWriter;
 use super::pieces::{Input, Piece, Pieces};
-use crate::encode::{ColumnFacts, EncodeOptions, Facts, level_texts, most_levels};
+use crate::encode::EncodeOptions;
 use crate::error::TableError;
+use crate::facts::{ColumnFacts, Facts, level_texts, most_levels};
 use crate::read::ReadOptions;
 use crate::table::{Table, meant};
 
